@@ -1,0 +1,48 @@
+# up · test · check · bench: each sets up what it needs on a machine that has Python 3.11+ and make.
+PYTHON ?= python3
+VENV ?= .venv
+UV_VERSION := 0.13.7
+BIN := $(VENV)/bin
+
+export UV_PROJECT_ENVIRONMENT := $(VENV)
+export UV_PYTHON_DOWNLOADS := never
+
+.PHONY: up test check format bench clean
+.DEFAULT_GOAL := up
+
+up: $(VENV)/.runtime
+	@exec $(BIN)/python manage.py up
+
+test: $(VENV)/.development check
+	@$(BIN)/python -m tests.browser.install
+	@$(BIN)/python -m pytest --numprocesses auto --cov --cov-report term:skip-covered $(PYTEST_ARGS)
+
+check: $(VENV)/.development
+	@$(BIN)/python -m octoadmin.check
+
+format: $(VENV)/.development
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format --quiet .
+	@git ls-files 'templates/*.html' | xargs -r $(BIN)/djade --target-version 5.2
+
+bench: $(VENV)/.development
+	@$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
+
+$(BIN)/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Octoadmin needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+		{ echo "Could not create $(VENV); on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+# --inexact leaves what the other target installed, so that `up` after `test` removes nothing.
+$(VENV)/.runtime: $(BIN)/uv pyproject.toml uv.lock
+	@$(BIN)/uv sync --quiet --frozen --inexact --no-default-groups
+	@touch $@
+
+$(VENV)/.development: $(BIN)/uv pyproject.toml uv.lock
+	@$(BIN)/uv sync --quiet --frozen --inexact
+	@touch $@ $(VENV)/.runtime
