@@ -1,0 +1,175 @@
+"""Every setting that the environment can give, typed, in one place.
+
+`Environment` is read once, by settings.py. Problems are collected and reported together, each with the
+variable's name and what to set, so that a wrong deployment is mended in one go. The table in
+docs/configuration.md is checked against the fields below.
+"""
+
+import os
+import secrets
+from functools import cache
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+PROJECT_DIR = Path(__file__).resolve().parent.parent
+
+
+class EnvironmentProblem(Exception):
+    """The environment cannot be used; the message lists every problem, one a line."""
+
+
+def _split(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+CommaSeparated = BeforeValidator(_split)
+
+
+class Environment(BaseSettings):
+    model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore", frozen=True)
+
+    octo_data_dir: Path = Field(
+        PROJECT_DIR / ".octoadmin",
+        description="Where the embedded database, the broker's queue, the secret key and the logs live.",
+    )
+    host: str = Field("127.0.0.1", description="Address to listen on. Loopback unless told otherwise.")
+    port: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
+    database_url: str = Field(
+        "",
+        description="`postgresql://user:password@host:5432/name`; several hosts may be given, separated by "
+        "commas. Empty: the embedded PostgreSQL in the data directory.",
+    )
+    celery_broker_url: str = Field(
+        "",
+        description="`redis://…` or `amqp://…`. Empty: a queue of files in the data directory.",
+    )
+    secret_key: str = Field(
+        "",
+        description="At least 32 characters; signs sessions and pseudonyms. Generated and kept in the data "
+        "directory when empty and the database is embedded; required otherwise.",
+    )
+    allowed_hosts: Annotated[list[str], NoDecode, CommaSeparated] = Field(
+        [],
+        description="Host names that requests may ask for, separated by commas. Loopback names and `HOST` "
+        "are always allowed.",
+    )
+    trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, CommaSeparated] = Field(
+        [],
+        description="Addresses or networks of reverse proxies whose `X-Forwarded-For` and "
+        "`X-Forwarded-Proto` are believed, separated by commas.",
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="`json`, `console`, or `auto`: readable on a terminal, JSON elsewhere."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe log line to write."
+    )
+    octo_workers: int | None = Field(
+        None, ge=1, le=64, description="Server processes. Empty: one for every two cores."
+    )
+    octo_threads: int = Field(
+        8,
+        ge=1,
+        le=128,
+        description="Threads for pages and the API in each server process, each with one "
+        "database connection.",
+    )
+    octo_requests_per_second: int = Field(
+        1_000,
+        ge=1,
+        description="How many requests each token may make in a second, on average; a space can have its own.",
+    )
+    octo_failed_authentications_per_minute: int = Field(
+        60, ge=1, description="How many requests with a wrong token an address may make in a minute."
+    )
+    debug: bool = Field(False, description="Django's debug mode. Never on a machine that others can reach.")
+
+    @field_validator("database_url")
+    @classmethod
+    def _readable_database_url(cls, url: str) -> str:
+        if url:
+            try:
+                conninfo_to_dict(url)
+            except psycopg.ProgrammingError as error:
+                raise ValueError(
+                    f"{str(error).strip()}; expected postgresql://user:password@host:5432/name"
+                ) from None
+        return url
+
+    @field_validator("secret_key")
+    @classmethod
+    def _long_secret_key(cls, key: str) -> str:
+        if key and len(key) < 32:
+            raise ValueError("must have at least 32 characters")
+        return key
+
+    @field_validator("celery_broker_url")
+    @classmethod
+    def _known_broker(cls, url: str) -> str:
+        if url and url.partition("://")[0] not in {"redis", "rediss", "amqp", "amqps", "pyamqp"}:
+            raise ValueError("expected redis://…, rediss://…, amqp://… or nothing")
+        return url
+
+    @model_validator(mode="after")
+    def _secret_key_for_real_databases(self) -> "Environment":
+        if self.database_url and not self.secret_key:
+            raise ValueError(
+                "SECRET_KEY: must be set together with DATABASE_URL, the same for every server; for example "
+                "to the output of: python -c 'import secrets; print(secrets.token_urlsafe(48))'"
+            )
+        return self
+
+    @property
+    def data_dir(self) -> Path:
+        return (PROJECT_DIR / self.octo_data_dir).resolve()
+
+    @property
+    def embedded(self) -> bool:
+        return not self.database_url
+
+    @property
+    def workers(self) -> int:
+        # Postgres does half of the work of a request, so one process for two cores keeps both busy.
+        return self.octo_workers or max(1, (os.cpu_count() or 1) // 2)
+
+    def resolved_secret_key(self) -> str:
+        return self.secret_key or _kept_secret(self.data_dir / "secret_key")
+
+
+def _kept_secret(path: Path) -> str:
+    """The secret in an owner-only file, created on first use; two processes starting at once agree on one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(48))
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+    return path.read_text().strip()
+
+
+def _problem_lines(error: ValidationError) -> list[str]:
+    lines = []
+    for problem in error.errors():
+        message = problem["msg"].removeprefix("Value error, ")
+        name = str(problem["loc"][0]).upper() if problem["loc"] else None
+        lines.append(f"{name}: {message}" if name else message)
+    return lines
+
+
+@cache
+def environment() -> Environment:
+    try:
+        return Environment()
+    except ValidationError as error:
+        raise EnvironmentProblem("\n".join(_problem_lines(error))) from None

@@ -1,0 +1,142 @@
+"""Django's settings. What differs between deployments comes from `octoadmin.environment` and nowhere else."""
+
+from datetime import timedelta
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict
+
+from octoadmin.environment import PROJECT_DIR, environment
+from octoadmin.logs import logging_config
+from octoadmin.postgres import Cluster
+
+ENVIRONMENT = environment()
+DATA_DIR = ENVIRONMENT.data_dir
+DEBUG = ENVIRONMENT.debug
+SECRET_KEY = ENVIRONMENT.resolved_secret_key()
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", ENVIRONMENT.host, *ENVIRONMENT.allowed_hosts]
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.messages",
+    "django.contrib.postgres",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "rest_framework",
+    "locks",
+]
+MIDDLEWARE = [
+    "octoadmin.middleware.RequestContext",
+    "octoadmin.middleware.SecureWhenHttps",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+ROOT_URLCONF = "octoadmin.urls"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [PROJECT_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+
+def _database(conninfo: str) -> dict[str, Any]:
+    options: dict[str, Any] = conninfo_to_dict(conninfo)
+    options.setdefault("connect_timeout", 3)
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": options.pop("dbname", ""),
+        "USER": options.pop("user", ""),
+        "PASSWORD": options.pop("password", ""),
+        "HOST": options.pop("host", ""),
+        "PORT": options.pop("port", ""),
+        "CONN_MAX_AGE": None,
+        # A threshold allows prepared statements; the ORM's client-side cursors never ask for one.
+        "OPTIONS": {**options, "prepare_threshold": 5, "application_name": "octoadmin"},
+    }
+
+
+DATABASES = {
+    "default": _database(ENVIRONMENT.database_url or Cluster(directory=DATA_DIR / "postgres").conninfo())
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_USER_MODEL = "locks.User"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = int(timedelta(days=14).total_seconds())
+CSRF_COOKIE_HTTPONLY = True
+CSRF_COOKIE_SAMESITE = "Lax"
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [PROJECT_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+}
+
+LOGGING_CONFIG = "octoadmin.logs.configure"
+LOGGING = logging_config(log_format=ENVIRONMENT.log_format, level=ENVIRONMENT.log_level)
+
+CELERY_BROKER_URL = ENVIRONMENT.celery_broker_url or "filesystem://"
+CELERY_QUEUE_DIR = DATA_DIR / "queue"
+CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
+
+TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies
+THREADS = ENVIRONMENT.octo_threads
+
+WORKERS = ENVIRONMENT.workers
+REQUESTS_PER_SECOND = ENVIRONMENT.octo_requests_per_second
+FAILED_AUTHENTICATIONS_PER_MINUTE = ENVIRONMENT.octo_failed_authentications_per_minute
+
+REST_FRAMEWORK = {
+    "DEFAULT_SCHEMA_CLASS": "locks.api.schema.EndpointSchema",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Octoadmin",
+    "DESCRIPTION": "One owner per job: claim a named lock, renew while you work, release when you are done.",
+    "VERSION": "0.1.0",
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "OAS_VERSION": "3.1.0",
+    "POSTPROCESSING_HOOKS": ["locks.api.schema.add_components"],
+}
