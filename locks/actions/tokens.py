@@ -1,0 +1,88 @@
+"""Issuing, rotating and revoking bearer tokens."""
+
+import hashlib
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from locks import bearer
+from locks.actions.audit import Actor, record
+from locks.models import EventKind, Scope, Space, Token, User
+
+
+def _create(*, space: Space, name: str, scopes: Sequence[str], prefixes: Sequence[str],
+            expires_at: datetime | None, created_by: User | None) -> tuple[str, Token]:  # fmt: skip
+    plaintext = bearer.generate()
+    token = Token.objects.create(
+        space=space,
+        name=name,
+        public_id=plaintext.split("_")[1],
+        digest=hashlib.sha256(plaintext.encode()).digest(),
+        scopes=[Scope(scope) for scope in scopes],
+        prefixes=list(prefixes),
+        expires_at=expires_at,
+        created_by=created_by,
+    )
+    return plaintext, token
+
+
+def _detail(token: Token) -> dict[str, object]:
+    return {
+        "name": token.name,
+        "public_id": token.public_id,
+        "scopes": list(token.scopes),
+        "prefixes": list(token.prefixes),
+        "expires_at": token.expires_at.isoformat() if token.expires_at else None,
+    }
+
+
+@transaction.atomic
+def issue(
+    *,
+    actor: Actor,
+    space: Space,
+    name: str,
+    scopes: Sequence[str],
+    prefixes: Sequence[str] = (),
+    expires_at: datetime | None = None,
+    created_by: User | None = None,
+) -> tuple[str, Token]:
+    """The plaintext, which nothing else will ever see again, and the token."""
+    plaintext, token = _create(
+        space=space, name=name, scopes=scopes, prefixes=prefixes, expires_at=expires_at, created_by=created_by
+    )
+    record(EventKind.TOKEN_ISSUED, actor=actor, space=space, token=token, detail=_detail(token))
+    return plaintext, token
+
+
+@transaction.atomic
+def rotate(*, actor: Actor, token: Token, now: datetime, overlap: timedelta) -> tuple[str, Token]:
+    """A new token with the same name and rights; the old one works on for the overlap."""
+    old = Token.objects.select_for_update().get(pk=token.pk)
+    ends = now + overlap
+    old.expires_at = min(old.expires_at, ends) if old.expires_at else ends
+    old.superseded_at = now
+    old.save(update_fields=["expires_at", "superseded_at"])
+    plaintext, new = _create(
+        space=old.space, name=old.name, scopes=old.scopes, prefixes=old.prefixes,
+        expires_at=token.expires_at, created_by=old.created_by,
+    )  # fmt: skip
+    record(
+        EventKind.TOKEN_ROTATED, actor=actor, space=old.space, token=new,
+        detail={**_detail(new), "replaces": old.public_id, "overlap_seconds": int(overlap.total_seconds())},
+    )  # fmt: skip
+    return plaintext, new
+
+
+@transaction.atomic
+def revoke(*, actor: Actor, token: Token, reason: str | None = None) -> bool:
+    """Takes effect on the very next request. False if it was revoked already."""
+    changed = Token.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=Now())
+    if changed:
+        record(
+            EventKind.TOKEN_REVOKED, actor=actor, space=token.space, token=token, reason=reason,
+            detail=_detail(token),
+        )  # fmt: skip
+    return bool(changed)

@@ -1,0 +1,28 @@
+from locks.models.event import ActorKind, Channel, Event, EventKind
+from locks.models.heartbeat import Heartbeat
+from locks.models.lock import Lock
+from locks.models.session import Session
+from locks.models.space import Space, SpaceUsage
+from locks.models.team import Membership, Role, Team
+from locks.models.token import Scope, Token
+from locks.models.user import User
+from locks.models.waiter import Waiter
+
+__all__ = [
+    "ActorKind",
+    "Channel",
+    "Event",
+    "EventKind",
+    "Heartbeat",
+    "Lock",
+    "Membership",
+    "Role",
+    "Scope",
+    "Session",
+    "Space",
+    "SpaceUsage",
+    "Team",
+    "Token",
+    "User",
+    "Waiter",
+]

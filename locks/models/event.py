@@ -1,0 +1,65 @@
+"""The audit history: append-only, in monthly partitions, with names as they were.
+
+No foreign keys: an event outlives what it speaks of, and writing one must not lock another row. The database
+itself refuses to change or delete events (see the migration); retention drops whole partitions.
+"""
+
+from django.db import models
+from django.db.models.functions import Now
+
+
+class EventKind(models.TextChoices):
+    ACQUIRED = "acquired"
+    RELEASED = "released"
+    EXPIRED = "expired"
+    FORCE_RELEASED = "force_released"
+    TOKEN_ISSUED = "token_issued"
+    TOKEN_ROTATED = "token_rotated"
+    TOKEN_REVOKED = "token_revoked"
+
+
+class ActorKind(models.TextChoices):
+    TOKEN = "token"
+    USER = "user"
+    SYSTEM = "system"
+
+
+class Channel(models.TextChoices):
+    API = "api"
+    WEB = "web"
+    CLI = "cli"
+    TASK = "task"
+
+
+class Event(models.Model):
+    # In the database the key is (id, at), since a partitioned table's key contains the partition's column.
+    id = models.BigAutoField(primary_key=True)
+    at = models.DateTimeField(db_default=Now())
+    kind = models.TextField(choices=EventKind)
+    team_id = models.BigIntegerField(null=True)
+    space_id = models.BigIntegerField(null=True)
+    lock_name = models.TextField(null=True, db_collation="C")
+    fencing_token = models.BigIntegerField(null=True)
+    owner = models.TextField(null=True)
+    holder_id = models.TextField(null=True)
+    metadata = models.TextField(null=True)
+    # The token concerned: the holder's, or the one that was issued or revoked.
+    token_id = models.BigIntegerField(null=True)
+    actor_kind = models.TextField(choices=ActorKind)
+    actor_id = models.BigIntegerField(null=True)
+    actor_name = models.TextField()
+    channel = models.TextField(choices=Channel)
+    address = models.GenericIPAddressField(null=True)
+    request_id = models.TextField(null=True)
+    reason = models.TextField(null=True)
+    # How long the lease was held, and how long past its expiry this was recorded.
+    held_ms = models.BigIntegerField(null=True)
+    overdue_ms = models.BigIntegerField(null=True)
+    detail = models.JSONField(null=True)
+
+    class Meta:
+        db_table = "octo_event"
+        ordering = ("-at", "-id")
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.lock_name or ''}".strip()

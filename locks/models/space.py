@@ -1,0 +1,92 @@
+"""Spaces: where lock names are unique, and what limits hold there."""
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from locks.models.team import Team
+
+LONGEST_TTL_SECONDS = 31_536_000
+
+
+class Space(models.Model):
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="spaces", db_index=False)
+    slug = models.SlugField(max_length=50)
+    name = models.CharField(max_length=100)
+    default_ttl_seconds = models.PositiveIntegerField(
+        default=60,
+        validators=[MinValueValidator(1)],
+        help_text="How long a lease lasts when the worker does not say.",
+    )
+    max_ttl_seconds = models.PositiveIntegerField(
+        default=86_400,
+        validators=[MinValueValidator(1), MaxValueValidator(LONGEST_TTL_SECONDS)],
+        help_text="The longest lease a worker may ask for at once.",
+    )
+    max_hold_seconds = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="However often it renews, a holder must let go after this long. Empty: no limit.",
+    )
+    max_metadata_length = models.PositiveIntegerField(
+        default=1_024,
+        validators=[MaxValueValidator(16_384)],
+        help_text="The longest metadata, in characters.",
+    )
+    max_live_locks = models.PositiveIntegerField(
+        default=100_000,
+        validators=[MinValueValidator(1)],
+        help_text="How many locks may be held at the same time. Counted once a second.",
+    )
+    requests_per_second = models.PositiveIntegerField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1)],
+        help_text="How many requests each token may make in a second. Empty: the server's default.",
+    )
+    recognises_metadata = models.BooleanField(
+        default=False,
+        help_text="Asking again with the same token and the same metadata returns the lease one has, as "
+        "OctoStore does. Off: only an idempotency key or a session does.",
+    )
+    allows_eternal_tokens = models.BooleanField(
+        default=False, help_text="Whether tokens without an expiry may be issued."
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    archived_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        db_table = "octo_space"
+        ordering = ("name",)
+        constraints = (
+            models.UniqueConstraint(fields=("team", "slug"), name="space_slug_is_unique_in_its_team"),
+            models.CheckConstraint(
+                condition=Q(
+                    default_ttl_seconds__gte=1,
+                    default_ttl_seconds__lte=F("max_ttl_seconds"),
+                    max_ttl_seconds__lte=LONGEST_TTL_SECONDS,
+                ),
+                name="space_default_ttl_is_within_the_longest",
+            ),
+            models.CheckConstraint(
+                condition=Q(max_hold_seconds__isnull=True) | Q(max_hold_seconds__gte=1),
+                name="space_longest_hold_is_positive",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.team.slug}/{self.slug}"
+
+
+class SpaceUsage(models.Model):
+    """How many locks of a space were live when somebody last counted. Refreshed at most once a second, so
+    that acquire can hold a limit without counting."""
+
+    space = models.OneToOneField(Space, on_delete=models.CASCADE, primary_key=True, related_name="usage")
+    live_locks = models.PositiveIntegerField(default=0)
+    counted_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "octo_space_usage"

@@ -1,0 +1,41 @@
+"""Teams, and who belongs to them as what."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+
+class Role(models.TextChoices):
+    VIEWER = "viewer", "Viewer"
+    OPERATOR = "operator", "Operator"
+    ADMIN = "admin", "Admin"
+
+
+class Team(models.Model):
+    slug = models.SlugField(max_length=50, unique=True)
+    name = models.CharField(max_length=100)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        db_table = "octo_team"
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Membership(models.Model):
+    team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="memberships", db_index=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=8, choices=Role)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        db_table = "octo_membership"
+        constraints = (
+            models.UniqueConstraint(fields=("team", "user"), name="membership_is_one_per_team_and_person"),
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="membership_role_is_known"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.team} as {self.role}"

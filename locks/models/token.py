@@ -1,0 +1,69 @@
+"""Bearer tokens. Only the digest is kept; the plaintext exists in the answer that issues it."""
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from locks.models.space import Space
+
+
+class Scope(models.TextChoices):
+    LOCKS_READ = "locks:read"
+    LOCKS_WRITE = "locks:write"
+    LOCKS_FORCE = "locks:force"
+    AUDIT_READ = "audit:read"
+    WEBHOOKS_MANAGE = "webhooks:manage"
+    TOKENS_MANAGE = "tokens:manage"
+
+
+PRESETS: dict[str, tuple[Scope, ...]] = {
+    "worker": (Scope.LOCKS_READ, Scope.LOCKS_WRITE),
+    "observer": (Scope.LOCKS_READ, Scope.AUDIT_READ),
+    "operator-bot": (Scope.LOCKS_READ, Scope.LOCKS_FORCE, Scope.AUDIT_READ),
+}
+
+
+class Token(models.Model):
+    space = models.ForeignKey(Space, on_delete=models.PROTECT, related_name="tokens")
+    name = models.CharField(
+        max_length=128, help_text="What uses it; the owner of its leases unless they say."
+    )
+    public_id = models.CharField(max_length=12, unique=True, editable=False)
+    digest = models.BinaryField(max_length=32, unique=True, editable=False)
+    scopes = ArrayField(models.CharField(max_length=32, choices=Scope))
+    prefixes = ArrayField(
+        models.CharField(max_length=256),
+        default=list,
+        blank=True,
+        help_text="The token may touch only names that start with one of these. Empty: every name.",
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    expires_at = models.DateTimeField(null=True, blank=True)
+    # Rotated: a newer token has taken over its name; it works on until it expires.
+    superseded_at = models.DateTimeField(null=True, blank=True, editable=False)
+    revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    last_used_address = models.GenericIPAddressField(null=True, blank=True, editable=False)
+    last_used_agent = models.CharField(max_length=200, blank=True, default="", editable=False)
+
+    class Meta:
+        db_table = "octo_token"
+        constraints = (
+            # A name stands for one user of the space, so its history keeps the names of tokens long gone.
+            models.UniqueConstraint(
+                fields=("space", "name"),
+                condition=Q(revoked_at__isnull=True, superseded_at__isnull=True),
+                name="token_name_is_unique_while_in_use",
+            ),
+            models.CheckConstraint(
+                condition=Q(scopes__contained_by=Scope.values) & ~Q(scopes=[]), name="token_scopes_are_known"
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.public_id})"
