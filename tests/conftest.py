@@ -1,0 +1,115 @@
+"""Fixtures for every test: databases, and the cast.
+
+The cast: Alice is an admin of team Blue, Olga an operator, Victor a viewer; Bob is an admin of team Red and
+sees nothing of Blue; Root is a superuser.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from hypothesis import settings as hypothesis_settings
+
+from locks.actions import tokens
+from locks.actions.audit import Actor
+from locks.models import Membership, Role, Space, Team, User
+from locks.models.token import PRESETS
+from tests import database
+
+hypothesis_settings.register_profile("octoadmin", deadline=None, print_blob=True)
+hypothesis_settings.load_profile("octoadmin")
+
+PASSWORD = "correct horse battery staple"
+
+
+@pytest.fixture(scope="session")
+def django_db_setup() -> None:
+    """The plugin has made this worker's database already."""
+
+
+@pytest.fixture
+def committed(django_db_setup: None, django_db_blocker: pytest.FixtureRequest) -> Iterator[None]:
+    """For tests whose threads and processes must see each other's commits: no wrapping transaction, and a
+    fresh copy of the template afterwards (the history cannot be truncated, not even by us)."""
+    with django_db_blocker.unblock():
+        yield
+        connection.close()
+        database.create_copy(connection.settings_dict["NAME"])
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings: pytest.FixtureRequest) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+def _person(
+    name: str, *, team: Team | None = None, role: Role | None = None, superuser: bool = False
+) -> User:
+    create = User.objects.create_superuser if superuser else User.objects.create_user
+    user = create(name, f"{name}@example.com", PASSWORD)
+    if team is not None and role is not None:
+        Membership.objects.create(team=team, user=user, role=role)
+    return user
+
+
+@pytest.fixture
+def blue() -> Team:
+    return Team.objects.create(slug="blue", name="Blue")
+
+
+@pytest.fixture
+def red() -> Team:
+    return Team.objects.create(slug="red", name="Red")
+
+
+@pytest.fixture
+def alice(blue: Team) -> User:
+    return _person("alice", team=blue, role=Role.ADMIN)
+
+
+@pytest.fixture
+def olga(blue: Team) -> User:
+    return _person("olga", team=blue, role=Role.OPERATOR)
+
+
+@pytest.fixture
+def victor(blue: Team) -> User:
+    return _person("victor", team=blue, role=Role.VIEWER)
+
+
+@pytest.fixture
+def bob(red: Team) -> User:
+    return _person("bob", team=red, role=Role.ADMIN)
+
+
+@pytest.fixture
+def root() -> User:
+    return _person("root", superuser=True)
+
+
+@pytest.fixture
+def space(blue: Team) -> Space:
+    """Blue's space, where most tests take place."""
+    return Space.objects.create(team=blue, slug="main", name="Main")
+
+
+@pytest.fixture
+def red_space(red: Team) -> Space:
+    return Space.objects.create(team=red, slug="main", name="Main")
+
+
+def issue(space: Space, name: str, *scopes: str, **terms: Any) -> str:
+    plaintext, _token = tokens.issue(actor=Actor.of_shell(), space=space, name=name, scopes=scopes, **terms)
+    return plaintext
+
+
+@pytest.fixture
+def worker_token(space: Space) -> str:
+    return issue(space, "worker", *PRESETS["worker"])
+
+
+@pytest.fixture
+def operator_token(space: Space) -> str:
+    """May do everything to locks."""
+    return issue(space, "operator", "locks:read", "locks:write", "locks:force", "audit:read")

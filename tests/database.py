@@ -1,0 +1,116 @@
+"""A pytest plugin: one PostgreSQL for the run, one migrated template database, a copy for each worker.
+
+Loaded with `-p`, so that it comes before pytest-django reads the settings. The server is an embedded one in a
+temporary directory, or the one that TEST_DATABASE_URL names; the user's data is never touched.
+"""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+SERVER = "OCTO_TEST_SERVER"
+TEMPLATE = "OCTO_TEST_TEMPLATE"
+
+
+def _set_up_environment(data_dir: Path) -> None:
+    for name in ("HOST", "PORT", "ALLOWED_HOSTS", "TRUSTED_PROXIES", "CELERY_BROKER_URL", "DEBUG"):
+        os.environ.pop(name, None)
+    os.environ["OCTO_DATA_DIR"] = str(data_dir)
+    os.environ["SECRET_KEY"] = "a secret for tests, and for nothing else"
+    os.environ["LOG_FORMAT"] = "json"
+    # Playwright's sync API keeps an event loop on the test's thread; Django would refuse to work beside it.
+    os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+
+def conninfo(database: str) -> str:
+    return make_conninfo(os.environ[SERVER], dbname=database)
+
+
+@contextmanager
+def maintenance() -> Iterator[psycopg.Connection]:
+    with psycopg.connect(os.environ[SERVER], autocommit=True) as connection:
+        yield connection
+
+
+def create_copy(database: str) -> None:
+    """A fresh copy of the template, whatever was there before."""
+    with maintenance() as connection:
+        drop(connection, database)
+        connection.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+                sql.Identifier(database), sql.Identifier(os.environ[TEMPLATE])
+            )
+        )
+
+
+def drop(connection: psycopg.Connection, database: str) -> None:
+    connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
+
+
+class Server:
+    """The run's server; lives in the process that the user started, not in xdist's workers."""
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="octo-test-"))
+        self.process: subprocess.Popen[bytes] | None = None
+        self.template = f"octo_test_{secrets.token_hex(4)}"
+
+    def start(self) -> None:
+        _set_up_environment(self.directory / "data")
+        if url := os.environ.get("TEST_DATABASE_URL"):
+            os.environ[SERVER] = url
+        else:
+            os.environ[SERVER] = self._start_embedded()
+        os.environ[TEMPLATE] = self.template
+        with maintenance() as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.template)))
+        os.environ["DATABASE_URL"] = conninfo(self.template)
+        for command in (["migrate"], ["collectstatic", "--no-input"]):
+            subprocess.run([sys.executable, "manage.py", *command, "--verbosity", "0"], check=True)
+
+    def _start_embedded(self) -> str:
+        from octoadmin.postgres import DATABASE, Cluster
+
+        # Nothing here has to survive a power cut. Crash tests start servers of their own, with fsync on.
+        settings = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        cluster = Cluster(directory=self.directory / "postgres", settings=settings)
+        cluster.initialise()
+        with (self.directory / "postgres.log").open("wb") as log:
+            self.process = cluster.start(log=log)
+        cluster.wait_ready(self.process)
+        cluster.create_database()
+        return cluster.conninfo(dbname=DATABASE)
+
+    def stop(self) -> None:
+        from octoadmin.postgres import stop
+
+        if self.process is None:
+            with maintenance() as connection:
+                query = "SELECT datname FROM pg_database WHERE starts_with(datname, %s)"
+                for (database,) in connection.execute(query, [self.template]).fetchall():
+                    drop(connection, database)
+        else:
+            stop(self.process)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        server = Server()
+        early_config.add_cleanup(server.stop)
+        server.start()
+    database = f"{os.environ[TEMPLATE]}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    create_copy(database)
+    os.environ["DATABASE_URL"] = conninfo(database)
