@@ -1,0 +1,73 @@
+"""Runs operations on a connection: blocking on Django's own, or on an asynchronous one.
+
+Both go straight to psycopg with server-side binding and prepared statements; Django's cursor wrapper would cost more
+than the statement.
+"""
+
+import select
+from typing import Any, TypeVar
+
+import psycopg
+from django.db import DEFAULT_DB_ALIAS, connections
+from psycopg.rows import args_row
+
+from locks.engine.operations import Operation
+from locks.engine.statements import Statement
+
+Answer = TypeVar("Answer")
+
+
+class Unavailable(Exception):
+    """The database could not be reached or gave up; whether the statement took effect is not known."""
+
+
+def perform(operation: Operation[Answer]) -> Answer:
+    """On this thread's Django connection, which stays open between requests."""
+    try:
+        statement, parameters = next(operation)
+        while True:
+            statement, parameters = operation.send(_execute(statement, parameters))
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+async def perform_on(connection: psycopg.AsyncConnection[Any], operation: Operation[Answer]) -> Answer:
+    """On an asynchronous connection in autocommit mode."""
+    try:
+        statement, parameters = next(operation)
+        while True:
+            try:
+                cursor = psycopg.AsyncRawCursor(connection, row_factory=args_row(statement.row))
+                await cursor.execute(statement.sql, parameters, prepare=statement.prepared, binary=True)
+                rows = await cursor.fetchall() if cursor.description else []
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                raise Unavailable(str(error)) from error
+            statement, parameters = operation.send(rows)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]
+
+
+def _execute(statement: Statement[Any], parameters: list[Any]) -> list[Any]:
+    django_connection = connections[DEFAULT_DB_ALIAS]
+    try:
+        connection = django_connection.connection
+        if connection is None or (_has_news(connection) and not django_connection.in_atomic_block):
+            django_connection.close()
+            django_connection.connect()
+            connection = django_connection.connection
+        cursor = psycopg.RawCursor(connection, row_factory=args_row(statement.row))
+        cursor.execute(statement.sql, parameters, prepare=statement.prepared, binary=True)
+        return cursor.fetchall() if cursor.description else []
+    except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
+        django_connection.close()
+        raise Unavailable(str(error)) from error
+
+
+def _has_news(connection: psycopg.Connection[Any]) -> bool:
+    """An idle connection has nothing to read unless the server has said goodbye or gone away. Looking costs no
+    round trip, and spares the first request after a restart of the database from failing."""
+    if connection.closed:
+        return True
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,0 +1,33 @@
+"""Lock names: segments joined by `/`, readable anywhere, never ambiguous in a path."""
+
+import re
+
+LONGEST_NAME_BYTES = 256
+# The last part of a path decides what is asked for, so no name ends in one of these.
+VERBS = frozenset(
+    {
+        "acquire", "acquire-all", "claim-next", "force-release", "history", "release", "release-all", "renew",
+        "renew-all", "watch",
+    }
+)  # fmt: skip
+# \w is letters and digits of any script, and the underscore.
+_NAME = re.compile(r"[\w.\-:@+=~]+(?:/[\w.\-:@+=~]+)*")
+
+
+def problem_with(name: str) -> str | None:
+    """What is wrong with a name, as a sentence; None if nothing is."""
+    if not name:
+        return "The name is empty."
+    if len(name.encode(errors="surrogatepass")) > LONGEST_NAME_BYTES:
+        return f"The name is longer than {LONGEST_NAME_BYTES} bytes."
+    if _NAME.fullmatch(name) is None:
+        return (
+            "A name consists of segments joined by '/', each of letters, digits and . _ - : @ + = ~, "
+            "with no empty segment."
+        )
+    segments = name.split("/")
+    if "." in segments or ".." in segments:
+        return "A name may not contain a segment that is '.' or '..'."
+    if segments[-1] in VERBS:
+        return f"A name may not end in {segments[-1]!r}, which is a verb of this API."
+    return None

@@ -1,0 +1,212 @@
+-- Acquire-all: all of the names or none; a row for each name, in the order given.
+--
+-- $1 is one requests.AcquireAll as JSON; its names are distinct. Rows are locked in (space, name) order, whatever the
+-- order asked for, and the clock is read after the last (see acquire.sql). All or none can only be decided over rows
+-- that can be locked, so names without a row get a free one and the verdict is `again`.
+WITH caller AS MATERIALIZED (
+    SELECT
+        request.names, request.request_id, request.channel, request.address, request.metadata,
+        request.lock_delay_seconds,
+        decode(request.idempotency_digest, 'hex') AS idempotency_digest,
+        decode(request.request_digest, 'hex') AS request_digest,
+        coalesce(request.owner, live.token_name) AS owner,
+        coalesce(request.ttl_seconds, live.default_ttl_seconds) AS ttl_seconds,
+        live.token_id, live.public_id, live.token_name, live.prefixes, live.space_id, live.team_id,
+        live.max_ttl_seconds, live.max_hold_seconds, live.max_metadata_length, live.requests_per_second,
+        live.space_is_full,
+        CASE
+            WHEN live.token_id IS NULL THEN 'unauthenticated'
+            WHEN NOT 'locks:write' = ANY (live.scopes) THEN 'scope_missing'
+            WHEN EXISTS (
+                SELECT FROM json_array_elements_text(request.names) AS name
+                WHERE NOT octo_name_is_within(name, live.prefixes)
+            ) THEN 'name_not_allowed'
+            WHEN request.ttl_seconds > live.max_ttl_seconds THEN 'ttl_too_long'
+            WHEN char_length(request.metadata) > live.max_metadata_length THEN 'metadata_too_long'
+        END AS refusal
+    FROM json_to_record($1::json) AS request (
+        digest text, request_id text, channel text, address inet, names json, ttl_seconds int, metadata text,
+        owner text, lock_delay_seconds int, idempotency_digest text, request_digest text
+    )
+    LEFT JOIN octo_live_token AS live ON live.digest = decode(request.digest, 'hex')
+),
+wanted AS MATERIALIZED (
+    SELECT wanted.name, wanted.turn::int AS turn
+    FROM caller
+    CROSS JOIN json_array_elements_text(caller.names) WITH ORDINALITY AS wanted (name, turn)
+),
+seen AS MATERIALIZED (
+    SELECT
+        wanted.turn, wanted.name, lock.id AS lock_id, lock.fencing_token, lock.holder_id, lock.owner, lock.metadata,
+        lock.acquired_at, lock.expires_at, lock.lock_delay_seconds,
+        greatest(
+            lock.expires_at + lock.lock_delay_seconds * interval '1 second', lock.available_at
+        ) AS available_at,
+        CASE
+            WHEN lock.expires_at > clock_timestamp() THEN
+                CASE WHEN lock.token_id = caller.token_id AND lock.idempotency_digest = caller.idempotency_digest
+                     THEN 'recognised' ELSE 'held' END
+            WHEN greatest(lock.expires_at + lock.lock_delay_seconds * interval '1 second', lock.available_at)
+                 > clock_timestamp() THEN 'delayed'
+            ELSE 'open'
+        END AS state
+    FROM caller
+    CROSS JOIN wanted
+    LEFT JOIN LATERAL (
+        SELECT * FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = wanted.name LIMIT 1
+    ) AS lock ON true
+    WHERE caller.refusal IS NULL
+),
+blocked AS MATERIALIZED (
+    SELECT count(*) FILTER (WHERE state IN ('held', 'delayed')) > 0 AS by_others FROM seen
+),
+seeded AS (
+    INSERT INTO octo_lock (space_id, name, fencing_token, lock_delay_seconds)
+    SELECT caller.space_id, seen.name, 0, 0
+    FROM seen
+    CROSS JOIN caller
+    WHERE seen.lock_id IS NULL AND NOT (SELECT by_others FROM blocked) AND NOT caller.space_is_full
+    ORDER BY seen.name
+    ON CONFLICT (space_id, name) DO NOTHING
+),
+complete AS MATERIALIZED (
+    SELECT NOT (SELECT by_others FROM blocked) AND count(*) = count(lock_id) AS all_have_rows FROM seen
+),
+locked AS MATERIALIZED (
+    SELECT
+        seen.turn, lock.id, lock.name, lock.lease_id, lock.fencing_token, lock.holder_id, lock.token_id, lock.owner,
+        lock.metadata, lock.acquired_at, lock.expires_at, lock.lock_delay_seconds, lock.idempotency_digest,
+        lock.request_digest,
+        greatest(
+            lock.expires_at + lock.lock_delay_seconds * interval '1 second', lock.available_at
+        ) AS available_at
+    FROM seen
+    JOIN octo_lock AS lock ON lock.id = seen.lock_id
+    WHERE (SELECT all_have_rows FROM complete)
+    ORDER BY lock.name
+    FOR NO KEY UPDATE OF lock
+),
+clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS now, locked_rows FROM (SELECT count(*) AS locked_rows FROM locked) AS all_locked
+),
+decided AS MATERIALIZED (
+    SELECT
+        locked.*, clock.now,
+        CASE
+            WHEN locked.expires_at > clock.now THEN
+                CASE WHEN locked.token_id = caller.token_id AND locked.idempotency_digest = caller.idempotency_digest
+                     THEN CASE WHEN locked.request_digest = caller.request_digest THEN 'kept' ELSE 'key_reused' END
+                     ELSE 'held' END
+            WHEN locked.available_at > clock.now THEN 'delayed'
+            WHEN caller.space_is_full THEN 'space_full'
+            ELSE 'free'
+        END AS state
+    FROM locked
+    CROSS JOIN clock
+    CROSS JOIN caller
+),
+verdict AS MATERIALIZED (
+    SELECT
+        CASE
+            WHEN count(*) = 0 OR count(*) < (SELECT count(*) FROM wanted) THEN NULL
+            WHEN bool_and(state = 'free') THEN 'acquired'
+            WHEN bool_and(state = 'kept') THEN 'kept'
+            WHEN bool_or(state = 'key_reused') THEN 'key_reused'
+            WHEN bool_or(state = 'space_full') AND bool_and(state IN ('space_full', 'free')) THEN 'space_full'
+            ELSE 'held'
+        END AS verdict
+    FROM decided
+),
+updated AS (
+    UPDATE octo_lock AS lock SET
+        fencing_token = octo_next_fencing_token(decided.fencing_token, decided.now),
+        lease_id = gen_random_uuid(),
+        holder_id = octo_holder_id(caller.public_id, NULL),
+        token_id = caller.token_id,
+        session_id = NULL,
+        owner = caller.owner,
+        metadata = caller.metadata,
+        ttl_seconds = caller.ttl_seconds,
+        acquired_at = decided.now,
+        renewed_at = decided.now,
+        expires_at = decided.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
+        renewals = 0,
+        idempotency_digest = caller.idempotency_digest,
+        request_digest = caller.request_digest,
+        sweep_at = decided.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
+        lock_delay_seconds = caller.lock_delay_seconds,
+        available_at = NULL,
+        changed_at = decided.now
+    FROM decided
+    CROSS JOIN caller
+    CROSS JOIN verdict
+    WHERE lock.id = decided.id AND verdict.verdict = 'acquired'
+    RETURNING
+        decided.turn, lock.lease_id, lock.fencing_token, lock.holder_id, lock.owner, lock.metadata, lock.acquired_at,
+        lock.expires_at
+),
+recorded AS (
+    INSERT INTO octo_event (
+        at, kind, team_id, space_id, lock_name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
+        actor_id, actor_name, channel, address, request_id, held_ms, overdue_ms
+    )
+    SELECT
+        at, kind, team_id, space_id, name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
+        actor_id, actor_name, channel, address, request_id, held_ms, overdue_ms
+    FROM (
+        SELECT
+            updated.turn, 1 AS step, decided.now AS at, 'expired' AS kind, caller.team_id, caller.space_id,
+            decided.name, decided.fencing_token, decided.owner, decided.holder_id, decided.metadata,
+            decided.token_id, 'system' AS actor_kind, NULL::bigint AS actor_id, 'expiry' AS actor_name,
+            caller.channel, NULL::inet AS address, caller.request_id,
+            octo_ms(decided.expires_at - decided.acquired_at) AS held_ms,
+            octo_ms(decided.now - decided.expires_at) AS overdue_ms
+        FROM updated
+        JOIN decided USING (turn)
+        CROSS JOIN caller
+        WHERE decided.lease_id IS NOT NULL
+        UNION ALL
+        SELECT
+            updated.turn, 2, updated.acquired_at, 'acquired', caller.team_id, caller.space_id, decided.name,
+            updated.fencing_token, updated.owner, updated.holder_id, updated.metadata, caller.token_id, 'token',
+            caller.token_id, caller.token_name, caller.channel, caller.address, caller.request_id, NULL, NULL
+        FROM updated
+        JOIN decided USING (turn)
+        CROSS JOIN caller
+    ) AS history
+    ORDER BY turn, step
+)
+SELECT
+    CASE
+        WHEN caller.refusal IS NOT NULL THEN caller.refusal
+        WHEN blocked.by_others THEN 'held'
+        WHEN caller.space_is_full AND verdict.verdict IS NULL THEN 'space_full'
+        ELSE coalesce(verdict.verdict, 'again')
+    END AS verdict,
+    wanted.name,
+    coalesce(decided.state, seen.state) IN ('held', 'delayed') AS blocks,
+    octo_name_is_within(wanted.name, caller.prefixes) AS allowed,
+    CASE WHEN verdict.verdict = 'kept' THEN (SELECT lease_id FROM locked WHERE locked.turn = wanted.turn)
+         ELSE updated.lease_id END AS lease_id,
+    coalesce(updated.fencing_token, decided.fencing_token, seen.fencing_token) AS fencing_token,
+    coalesce(updated.holder_id, decided.holder_id, seen.holder_id) AS holder_id,
+    coalesce(updated.owner, decided.owner, seen.owner) AS owner,
+    CASE WHEN updated.turn IS NOT NULL THEN updated.metadata
+         WHEN decided.turn IS NOT NULL THEN decided.metadata
+         ELSE seen.metadata END AS metadata,
+    coalesce(updated.acquired_at, decided.acquired_at, seen.acquired_at) AS acquired_at,
+    coalesce(updated.expires_at, decided.expires_at, seen.expires_at) AS expires_at,
+    coalesce(decided.available_at, seen.available_at) AS available_at,
+    clock_timestamp() AS now,
+    caller.space_id,
+    caller.max_ttl_seconds,
+    caller.max_metadata_length,
+    caller.requests_per_second
+FROM caller
+CROSS JOIN verdict
+CROSS JOIN blocked
+CROSS JOIN wanted
+LEFT JOIN seen USING (turn)
+LEFT JOIN decided USING (turn)
+LEFT JOIN updated USING (turn)
+ORDER BY wanted.turn

@@ -1,0 +1,286 @@
+"""A single lease, from acquire to its end."""
+
+import time
+from datetime import timedelta
+from uuid import uuid4
+
+import pytest
+
+from locks.models import Event, Lock, Space
+
+pytestmark = pytest.mark.django_db
+
+
+def kinds(name: str) -> list[str]:
+    return list(Event.objects.filter(lock_name=name).order_by("id").values_list("kind", flat=True))
+
+
+def test_a_free_name_is_acquired(engine):
+    lease = engine.acquire("deploy-main", ttl_seconds=60, metadata="host=runner-7", owner="runner-7")
+    assert lease.verdict == "acquired"
+    assert (lease.owner, lease.metadata) == ("runner-7", "host=runner-7")
+    assert lease.expires_at - lease.acquired_at == timedelta(seconds=60)
+    assert kinds("deploy-main") == ["acquired"]
+
+
+def test_the_owner_is_the_tokens_name_when_absent_and_the_ttl_the_spaces(engine, space):
+    lease = engine.acquire("deploy-main")
+    assert lease.owner == "operator"
+    assert lease.expires_at - lease.acquired_at == timedelta(seconds=space.default_ttl_seconds)
+
+
+def test_asking_again_is_held_even_with_the_same_token(engine):
+    first = engine.acquire("deploy-main", metadata="a")
+    second = engine.acquire("deploy-main", metadata="a")
+    assert second.verdict == "held"
+    assert second.lease_id is None
+    assert (second.fencing_token, second.metadata) == (first.fencing_token, "a")
+    assert kinds("deploy-main") == ["acquired"]
+
+
+def test_an_expired_lease_is_taken_over_and_its_end_recorded_first(engine):
+    old = engine.acquire("deploy-main", ttl_seconds=1, owner="old")
+    time.sleep(1.05)
+    new = engine.acquire("deploy-main", owner="new")
+    assert new.verdict == "acquired"
+    assert new.fencing_token > old.fencing_token
+    assert kinds("deploy-main") == ["acquired", "expired", "acquired"]
+    expired = Event.objects.get(kind="expired")
+    assert (expired.owner, expired.fencing_token, expired.held_ms) == ("old", old.fencing_token, 1000)
+    assert expired.overdue_ms >= 50
+    assert expired.actor_kind == "system"
+
+
+def test_renew_sets_the_expiry_from_now(engine):
+    lease = engine.acquire("deploy-main", ttl_seconds=60)
+    renewed = engine.renew("deploy-main", lease.lease_id, ttl_seconds=120)
+    assert renewed.verdict == "renewed"
+    assert renewed.fencing_token == lease.fencing_token
+    assert timedelta(seconds=119) < renewed.expires_at - renewed.now <= timedelta(seconds=120)
+
+
+def test_renew_without_ttl_keeps_the_leases_own(engine):
+    lease = engine.acquire("deploy-main", ttl_seconds=300)
+    renewed = engine.renew("deploy-main", lease.lease_id)
+    assert renewed.expires_at > lease.expires_at
+
+
+def test_renewing_for_less_moves_the_sweep_forward(engine):
+    lease = engine.acquire("deploy-main", ttl_seconds=300)
+    renewed = engine.renew("deploy-main", lease.lease_id, ttl_seconds=5)
+    assert Lock.objects.get(name="deploy-main").sweep_at == renewed.expires_at
+
+
+def test_an_expired_lease_is_never_revived(engine):
+    lease = engine.acquire("deploy-main", ttl_seconds=1)
+    time.sleep(1.05)
+    assert engine.renew("deploy-main", lease.lease_id).verdict == "no_lease"
+    assert engine.release("deploy-main", lease.lease_id).verdict == "no_lease"
+    assert engine.inspect("deploy-main").verdict == "free"
+
+
+def test_another_lease_id_is_told_apart_from_none(engine):
+    assert engine.renew("deploy-main", uuid4()).verdict == "no_lease"
+    engine.acquire("deploy-main")
+    assert engine.renew("deploy-main", uuid4()).verdict == "held_by_another"
+    assert engine.release("deploy-main", uuid4()).verdict == "held_by_another"
+
+
+def test_release_frees_at_once_and_only_once(engine):
+    lease = engine.acquire("deploy-main")
+    assert engine.release("deploy-main", lease.lease_id).verdict == "released"
+    assert engine.release("deploy-main", lease.lease_id).verdict == "no_lease"
+    assert kinds("deploy-main") == ["acquired", "released"]
+    again = engine.acquire("deploy-main")
+    assert again.verdict == "acquired"
+    assert again.fencing_token > lease.fencing_token
+
+
+def test_fencing_tokens_rise_even_when_the_row_was_removed(engine):
+    lease = engine.acquire("deploy-main")
+    engine.release("deploy-main", lease.lease_id)
+    Lock.objects.filter(name="deploy-main").delete()
+    time.sleep(0.002)
+    assert engine.acquire("deploy-main").fencing_token > lease.fencing_token
+
+
+def test_fencing_tokens_rise_when_the_clock_stands_behind_the_row(engine):
+    lease = engine.acquire("deploy-main")
+    engine.release("deploy-main", lease.lease_id)
+    ahead = lease.fencing_token + 3_600_000
+    Lock.objects.filter(name="deploy-main").update(fencing_token=ahead)
+    assert engine.acquire("deploy-main").fencing_token == ahead + 1
+
+
+def test_a_delay_closes_the_name_after_release(engine):
+    lease = engine.acquire("deploy-main", lock_delay_seconds=30)
+    engine.release("deploy-main", lease.lease_id)
+    refused = engine.acquire("deploy-main")
+    assert refused.verdict == "delayed"
+    assert timedelta(seconds=29) < refused.available_at - refused.now <= timedelta(seconds=30)
+    assert engine.inspect("deploy-main").verdict == "delayed"
+
+
+def test_a_delay_follows_expiry_too_counted_from_the_expiry(engine):
+    lease = engine.acquire("deploy-main", ttl_seconds=1, lock_delay_seconds=1)
+    time.sleep(1.05)
+    refused = engine.acquire("deploy-main")
+    assert refused.verdict == "delayed"
+    assert refused.available_at == lease.expires_at + timedelta(seconds=1)
+    time.sleep(1.0)
+    assert engine.acquire("deploy-main").verdict == "acquired"
+    assert kinds("deploy-main") == ["acquired", "expired", "acquired"]
+
+
+def test_force_release_with_the_guard_that_was_shown(engine):
+    lease = engine.acquire("deploy-main", owner="runner-7", metadata="m")
+    refused = engine.force_release("deploy-main", guard=lease.fencing_token - 1)
+    assert refused.verdict == "changed_hands"
+    done = engine.force_release("deploy-main", guard=lease.fencing_token, reason="host is gone")
+    assert done.verdict == "released"
+    assert (done.owner, done.metadata, done.fencing_token) == ("runner-7", "m", lease.fencing_token)
+    event = Event.objects.get(pk=done.event_id)
+    assert (event.kind, event.reason, event.owner) == ("force_released", "host is gone", "runner-7")
+    assert engine.renew("deploy-main", lease.lease_id).verdict == "no_lease"
+    assert engine.force_release("deploy-main").verdict == "no_lease"
+
+
+def test_force_release_can_close_the_name_for_a_while(engine):
+    engine.acquire("deploy-main")
+    engine.force_release("deploy-main", lock_delay_seconds=20)
+    assert engine.acquire("deploy-main").verdict == "delayed"
+
+
+def test_a_person_force_releases_by_space(engine, space, olga):
+    from locks.engine import requests
+    from locks.engine.execution import perform
+    from locks.engine.operations import force_release
+
+    engine.acquire("deploy-main")
+    asked = requests.ForceRelease(
+        digest=None, space_id=space.pk, user_id=olga.pk, user_name="olga", name="deploy-main", reason="stuck",
+        channel="web",
+    )  # fmt: skip
+    (done,) = perform(force_release([asked]))
+    event = Event.objects.get(pk=done.event_id)
+    assert (event.actor_kind, event.actor_id, event.actor_name) == ("user", olga.pk, "olga")
+    assert (event.channel, event.team_id) == ("web", space.team_id)
+
+
+class TestRecognition:
+    def test_an_idempotency_key_brings_the_same_lease_back(self, engine):
+        terms = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+        first = engine.acquire("deploy-main", ttl_seconds=60, **terms)
+        retry = engine.acquire("deploy-main", ttl_seconds=60, **terms)
+        assert retry.verdict == "kept"
+        assert (retry.lease_id, retry.fencing_token) == (first.lease_id, first.fencing_token)
+        assert retry.expires_at >= first.expires_at
+        assert kinds("deploy-main") == ["acquired"]
+
+    def test_a_reused_key_with_another_body_is_refused(self, engine):
+        engine.acquire("deploy-main", idempotency_digest="aa" * 32, request_digest="bb" * 32)
+        other = engine.acquire("deploy-main", idempotency_digest="aa" * 32, request_digest="cc" * 32)
+        assert other.verdict == "key_reused"
+        assert other.lease_id is None
+
+    def test_another_token_with_the_same_key_is_just_another(self, engine, worker_token):
+        terms = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+        engine.acquire("deploy-main", **terms)
+        assert type(engine)(worker_token).acquire("deploy-main", **terms).verdict == "held"
+
+    def test_octostores_rule_where_the_space_has_it(self, engine, space):
+        Space.objects.filter(pk=space.pk).update(recognises_metadata=True)
+        first = engine.acquire("deploy-main", metadata="runner=7", ttl_seconds=60)
+        again = engine.acquire("deploy-main", metadata="runner=7", ttl_seconds=1)
+        assert (again.verdict, again.lease_id) == ("kept", first.lease_id)
+        assert again.expires_at >= first.expires_at
+        assert engine.acquire("deploy-main", metadata="runner=8").verdict == "held"
+
+
+class TestLimits:
+    def test_a_ttl_beyond_the_spaces_longest_is_refused(self, engine, space):
+        refused = engine.acquire("deploy-main", ttl_seconds=space.max_ttl_seconds + 1)
+        assert refused.verdict == "ttl_too_long"
+        assert refused.max_ttl_seconds == space.max_ttl_seconds
+        assert not Lock.objects.exists()
+
+    def test_metadata_is_counted_in_characters(self, engine, space):
+        assert engine.acquire("a", metadata="ü" * 1024).verdict == "acquired"
+        assert engine.acquire("b", metadata="x" * 1025).verdict == "metadata_too_long"
+
+    def test_the_longest_hold_caps_every_expiry(self, engine, space):
+        Space.objects.filter(pk=space.pk).update(max_hold_seconds=2)
+        lease = engine.acquire("deploy-main", ttl_seconds=60)
+        assert lease.expires_at - lease.acquired_at == timedelta(seconds=2)
+        renewed = engine.renew("deploy-main", lease.lease_id, ttl_seconds=60)
+        assert renewed.expires_at == lease.expires_at
+        time.sleep(2.05)
+        assert engine.renew("deploy-main", lease.lease_id, ttl_seconds=60).verdict == "no_lease"
+
+    def test_a_longest_hold_that_was_lowered_ends_the_renewals(self, engine, space):
+        lease = engine.acquire("deploy-main", ttl_seconds=60)
+        Space.objects.filter(pk=space.pk).update(max_hold_seconds=1)
+        time.sleep(1.05)
+        assert engine.renew("deploy-main", lease.lease_id).verdict == "held_too_long"
+
+    def test_a_full_space_grants_no_more_but_still_says_held(self, engine, space):
+        from locks.engine.execution import perform
+        from locks.engine.operations import count_live
+
+        Space.objects.filter(pk=space.pk).update(max_live_locks=2)
+        first = engine.acquire("a")
+        engine.acquire("b")
+        perform(count_live([space.pk]))
+        assert engine.acquire("c").verdict == "space_full"
+        assert engine.acquire("a").verdict == "held"
+        assert engine.claim_next(["a", "c"]).verdict == "space_full"
+        assert engine.acquire_all(["c", "d"])[0].verdict == "space_full"
+        assert engine.renew("a", first.lease_id).verdict == "renewed"
+        engine.release("a", first.lease_id)
+        time.sleep(1)
+        perform(count_live([space.pk]))
+        assert engine.acquire("c").verdict == "acquired"
+
+
+class TestTokens:
+    def test_a_revoked_token_is_nobody_from_the_next_statement_on(self, engine, space):
+        lease = engine.acquire("deploy-main")
+        space.tokens.update(revoked_at="2020-01-01T00:00:00Z")
+        assert engine.acquire("other").verdict == "unauthenticated"
+        assert engine.renew("deploy-main", lease.lease_id).verdict == "unauthenticated"
+        assert engine.release("deploy-main", lease.lease_id).verdict == "unauthenticated"
+        assert engine.inspect("deploy-main").verdict == "unauthenticated"
+
+    def test_an_expired_token_and_an_archived_space_are_nobody_either(self, engine, space):
+        space.tokens.update(expires_at="2020-01-01T00:00:00Z")
+        assert engine.acquire("a").verdict == "unauthenticated"
+        space.tokens.update(expires_at=None)
+        Space.objects.filter(pk=space.pk).update(archived_at="2020-01-01T00:00:00Z")
+        assert engine.acquire("a").verdict == "unauthenticated"
+
+    def test_a_missing_scope_is_named(self, engine, worker_token):
+        worker = type(engine)(worker_token)
+        worker.acquire("deploy-main")
+        assert worker.force_release("deploy-main").verdict == "scope_missing"
+
+    def test_names_outside_the_prefixes_are_refused(self, engine, space):
+        space.tokens.update(prefixes=["ci/", "deploy-"])
+        assert engine.acquire("deploy-main").verdict == "acquired"
+        assert engine.acquire("ci/build").verdict == "acquired"
+        assert engine.acquire("cron").verdict == "name_not_allowed"
+        assert engine.claim_next(["ci/a", "cron"]).verdict == "name_not_allowed"
+        rows = engine.acquire_all(["ci/a", "cron"])
+        assert [(row.verdict, row.allowed) for row in rows] == [
+            ("name_not_allowed", True),
+            ("name_not_allowed", False),
+        ]
+
+    def test_another_spaces_lock_of_the_same_name_is_another_lock(self, engine, red_space):
+        from tests.conftest import issue
+
+        stranger = type(engine)(issue(red_space, "stranger", "locks:read", "locks:write"))
+        mine = engine.acquire("deploy-main", owner="mine")
+        theirs = stranger.acquire("deploy-main", owner="theirs")
+        assert (mine.verdict, theirs.verdict) == ("acquired", "acquired")
+        assert stranger.renew("deploy-main", mine.lease_id).verdict == "held_by_another"
+        assert stranger.inspect("deploy-main").owner == "theirs"
