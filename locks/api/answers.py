@@ -1,0 +1,292 @@
+"""From the engine's outcomes to the API's answers, or to refusals."""
+
+from datetime import datetime
+from typing import TypeAlias, TypeVar
+
+from locks.api import messages
+from locks.api.errors import (
+    Code,
+    Refusal,
+    authentication_failed,
+    invalid_input,
+    name_not_allowed,
+    never,
+    scope_missing,
+)
+from locks.api.parsing import invalid_ttl
+from locks.engine import outcomes
+from locks.engine.verdicts import Verdict
+
+# How soon to ask again for a held lock: not later than it can be free, and often enough to notice a release.
+LONGEST_RETRY_MS = 5_000
+SHORTEST_RETRY_MS = 100
+
+Granted = TypeVar("Granted", bound=messages.Lease)
+AnyOutcome: TypeAlias = (
+    outcomes.Acquired
+    | outcomes.Claimed
+    | outcomes.AcquiredTogether
+    | outcomes.Renewed
+    | outcomes.Released
+    | outcomes.ForceReleased
+    | outcomes.Inspected
+    | outcomes.Listed
+)
+
+
+def _ms(later: datetime, now: datetime) -> int:
+    return max(0, int((later - now).total_seconds() * 1000))
+
+
+def renew_after_ms(expires_at: datetime, now: datetime) -> int:
+    return _ms(expires_at, now) // 2
+
+
+def retry_after_ms(available_at: datetime, now: datetime) -> int:
+    return max(SHORTEST_RETRY_MS, min(LONGEST_RETRY_MS, _ms(available_at, now)))
+
+
+def raise_refusal(outcome: AnyOutcome, *, scope: str) -> None:
+    """Raises what the verdict refuses for reasons of the caller's rights or the space's limits."""
+    match outcome.verdict:
+        case Verdict.UNAUTHENTICATED:
+            raise authentication_failed()
+        case Verdict.SCOPE_MISSING:
+            raise scope_missing(scope)
+        case Verdict.NAME_NOT_ALLOWED:
+            raise name_not_allowed(outcome.name or "")
+        case Verdict.TTL_TOO_LONG:
+            raise invalid_ttl(getattr(outcome, "max_ttl_seconds", None))
+        case Verdict.METADATA_TOO_LONG:
+            longest = getattr(outcome, "max_metadata_length", None)
+            raise invalid_input(422, f"metadata may have at most {longest} characters in this space.")
+        case Verdict.SPACE_FULL:
+            raise Refusal(
+                403,
+                Code.LOCK_LIMIT_EXCEEDED,
+                "The space has reached its limit of live locks. Release some, or ask an admin to raise it.",
+            )
+        case Verdict.KEY_REUSED:
+            raise Refusal(
+                409,
+                Code.CONFLICT,
+                "This Idempotency-Key was used for another request. Take a new key for a new request.",
+            )
+        case Verdict.CHANGED_HANDS:
+            raise Refusal(
+                409,
+                Code.CONFLICT,
+                "The lock is now held under another fencing token. Look again before you release it by force.",
+            )
+
+
+def lease_problem(verdict: str) -> Refusal:
+    match verdict:
+        case Verdict.HELD_BY_ANOTHER:
+            return Refusal(
+                400,
+                Code.LEASE_NOT_CURRENT,
+                "The lock is held under another lease. Stop the work: it has another owner.",
+            )
+        case Verdict.HELD_TOO_LONG:
+            return Refusal(
+                400,
+                Code.LEASE_NOT_CURRENT,
+                "The lease has reached the space's longest hold. Finish, and acquire anew.",
+            )
+        case Verdict.NO_LEASE:
+            return Refusal(
+                404,
+                Code.LEASE_NOT_CURRENT,
+                "There is no live lease: it was released, has expired, or never was. Stop the work.",
+            )
+    never(verdict)
+
+
+def _granted(
+    message: type[Granted], outcome: outcomes.Acquired | outcomes.Claimed | outcomes.AcquiredTogether
+) -> Granted:
+    assert outcome.lease_id is not None
+    assert outcome.owner is not None
+    return message(
+        name=outcome.name,
+        lease_id=outcome.lease_id,
+        fencing_token=outcome.fencing_token,
+        owner=outcome.owner,
+        metadata=outcome.metadata,
+        acquired_at=outcome.acquired_at,
+        expires_at=outcome.expires_at,
+        renew_after_ms=renew_after_ms(outcome.expires_at, outcome.now),
+    )
+
+
+def acquired(outcome: outcomes.Acquired) -> messages.Acquired | messages.Held | messages.Delayed:
+    raise_refusal(outcome, scope="locks:write")
+    match outcome.verdict:
+        case Verdict.ACQUIRED | Verdict.KEPT:
+            return _granted(messages.Acquired, outcome)
+        case Verdict.HELD:
+            assert outcome.holder_id is not None
+            assert outcome.owner is not None
+            return messages.Held(
+                name=outcome.name,
+                holder_id=outcome.holder_id,
+                owner=outcome.owner,
+                metadata=outcome.metadata,
+                fencing_token=outcome.fencing_token,
+                acquired_at=outcome.acquired_at,
+                expires_at=outcome.expires_at,
+                retry_after_ms=retry_after_ms(outcome.expires_at, outcome.now),
+                waiters=outcome.waiters,
+            )
+        case Verdict.DELAYED:
+            assert outcome.available_at is not None
+            return messages.Delayed(
+                name=outcome.name,
+                available_at=outcome.available_at,
+                lock_delay_seconds=outcome.lock_delay_seconds or 0,
+                retry_after_ms=_ms(outcome.available_at, outcome.now),
+            )
+    never(outcome.verdict)
+
+
+def claimed(outcome: outcomes.Claimed) -> messages.Acquired | messages.NoneFree:
+    raise_refusal(outcome, scope="locks:write")
+    match outcome.verdict:
+        case Verdict.ACQUIRED | Verdict.KEPT:
+            return _granted(messages.Acquired, outcome)
+        case Verdict.HELD:
+            available_at = outcome.available_at or outcome.now
+            return messages.NoneFree(retry_after_ms=retry_after_ms(available_at, outcome.now))
+    never(outcome.verdict)
+
+
+def acquired_together(rows: list[outcomes.AcquiredTogether]) -> messages.AllAcquired | messages.AllHeld:
+    verdict, now = rows[0].verdict, rows[0].now
+    raise_refusal(next((row for row in rows if row.allowed is False), rows[0]), scope="locks:write")
+    match verdict:
+        case Verdict.ACQUIRED | Verdict.KEPT:
+            return messages.AllAcquired(leases=[_granted(messages.Lease, row) for row in rows])
+        case Verdict.HELD:
+            blockers = [row for row in rows if row.blocks]
+            soonest = min((row.available_at for row in blockers if row.available_at), default=now)
+            return messages.AllHeld(
+                blocked_by=[_blocker(row) for row in blockers], retry_after_ms=retry_after_ms(soonest, now)
+            )
+    never(verdict)
+
+
+def _blocker(row: outcomes.AcquiredTogether) -> messages.Blocker:
+    live = row.expires_at is not None and row.expires_at > row.now
+    return messages.Blocker(
+        name=row.name,
+        holder_id=row.holder_id if live else None,
+        owner=row.owner if live else None,
+        metadata=row.metadata if live else None,
+        fencing_token=row.fencing_token,
+        expires_at=row.expires_at if live else None,
+        available_at=row.available_at if not live else None,
+    )
+
+
+def renewed(outcome: outcomes.Renewed) -> messages.Renewed:
+    raise_refusal(outcome, scope="locks:write")
+    if outcome.verdict != Verdict.RENEWED:
+        raise lease_problem(outcome.verdict)
+    return messages.Renewed(
+        lease_id=outcome.lease_id,
+        fencing_token=outcome.fencing_token,
+        expires_at=outcome.expires_at,
+        renew_after_ms=renew_after_ms(outcome.expires_at, outcome.now),
+    )
+
+
+def check_released(outcome: outcomes.Released) -> None:
+    raise_refusal(outcome, scope="locks:write")
+    if outcome.verdict != Verdict.RELEASED:
+        raise lease_problem(outcome.verdict)
+
+
+def force_released(outcome: outcomes.ForceReleased) -> messages.ForceReleased:
+    raise_refusal(outcome, scope="locks:force")
+    if outcome.verdict != Verdict.RELEASED:
+        raise lease_problem(outcome.verdict)
+    return messages.ForceReleased(
+        name=outcome.name,
+        previous=messages.PreviousHolder(
+            owner=outcome.owner,
+            metadata=outcome.metadata,
+            fencing_token=outcome.fencing_token,
+            acquired_at=outcome.acquired_at,
+            expires_at=outcome.expires_at,
+        ),
+    )
+
+
+def _item_problem(outcome: outcomes.Renewed | outcomes.Released) -> Refusal | None:
+    """What is wrong with one lease of many; what is wrong with the caller fails all of them."""
+    if outcome.verdict in (Verdict.RENEWED, Verdict.RELEASED):
+        return None
+    if outcome.verdict in (Verdict.HELD_BY_ANOTHER, Verdict.NO_LEASE, Verdict.HELD_TOO_LONG):
+        return lease_problem(outcome.verdict)
+    try:
+        raise_refusal(outcome, scope="locks:write")
+    except Refusal as refusal:
+        if outcome.verdict in (Verdict.UNAUTHENTICATED, Verdict.SCOPE_MISSING):
+            raise
+        return refusal
+    never(outcome.verdict)
+
+
+def renew_result(outcome: outcomes.Renewed) -> messages.RenewResult:
+    if (problem := _item_problem(outcome)) is not None:
+        return messages.RenewResult(
+            name=outcome.name, ok=False, lease_id=outcome.lease_id, code=problem.code, details=problem.details
+        )
+    return messages.RenewResult(
+        name=outcome.name,
+        ok=True,
+        lease_id=outcome.lease_id,
+        fencing_token=outcome.fencing_token,
+        expires_at=outcome.expires_at,
+        renew_after_ms=renew_after_ms(outcome.expires_at, outcome.now),
+    )
+
+
+def release_result(outcome: outcomes.Released) -> messages.ReleaseResult:
+    if (problem := _item_problem(outcome)) is not None:
+        return messages.ReleaseResult(
+            name=outcome.name, ok=False, lease_id=outcome.lease_id, code=problem.code, details=problem.details
+        )
+    return messages.ReleaseResult(name=outcome.name, ok=True, lease_id=outcome.lease_id)
+
+
+def lock(state: str, row: outcomes.Inspected | outcomes.Listed) -> messages.Lock:
+    name = row.name or ""
+    match state:
+        case Verdict.HELD:
+            return messages.Lock(
+                name=name,
+                status="held",
+                owner=row.owner,
+                holder_id=row.holder_id,
+                metadata=row.metadata,
+                fencing_token=row.fencing_token,
+                acquired_at=row.acquired_at,
+                renewed_at=row.renewed_at,
+                expires_at=row.expires_at,
+                session_id_present=row.session_id_present,
+                waiters=row.waiters,
+            )
+        case Verdict.DELAYED:
+            return messages.Lock(
+                name=name, status="delayed", waiters=row.waiters, available_at=row.available_at
+            )
+        case Verdict.FREE:
+            return messages.Lock(name=name, status="free", waiters=row.waiters)
+    never(state)
+
+
+def inspected(outcome: outcomes.Inspected) -> messages.Lock:
+    raise_refusal(outcome, scope="locks:read")
+    return lock(outcome.verdict, outcome)

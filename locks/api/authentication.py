@@ -1,0 +1,57 @@
+"""Bearer tokens in the Authorization header.
+
+`PresentsToken` checks form and checksum only: the statements of the engine check the rest, in the same round trip
+that does the work. `HoldsToken` asks the database, for views that do not go through the engine.
+"""
+
+from typing import Any
+
+import structlog
+from django.db.models import Q
+from django.db.models.functions import Now
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from locks import bearer
+from locks.api.errors import authentication_failed, authentication_required
+from locks.api.limits import limits
+from locks.bearer import PresentedToken
+from locks.models import Token
+
+
+def presented_token(request: Any) -> PresentedToken:
+    """From Django's or DRF's request."""
+    address = request.META.get("REMOTE_ADDR")
+    limits.check_address(address)
+    scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() != "bearer" or not credentials:
+        raise authentication_required()
+    presented = bearer.parse(credentials.strip())
+    if presented is None:
+        limits.note_failure(address)
+        raise authentication_failed()
+    limits.check_token(presented.digest)
+    structlog.contextvars.bind_contextvars(token=presented.public_id)
+    return presented
+
+
+class PresentsToken(BaseAuthentication):
+    def authenticate(self, request: Request) -> tuple[None, PresentedToken]:
+        return None, presented_token(request)
+
+
+class HoldsToken(BaseAuthentication):
+    def authenticate(self, request: Request) -> tuple[None, Token]:
+        presented = presented_token(request)
+        token = (
+            Token.objects.select_related("space__team")
+            .filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
+            .filter(digest=presented.digest, revoked_at__isnull=True, space__archived_at__isnull=True)
+            .first()
+        )
+        if token is None:
+            limits.note_failure(request.META.get("REMOTE_ADDR"))
+            raise authentication_failed()
+        limits.learn_rate(presented.digest, token.space.requests_per_second)
+        structlog.contextvars.bind_contextvars(team=token.space.team.slug)
+        return None, token

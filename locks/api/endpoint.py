@@ -1,0 +1,106 @@
+"""What all endpoints of the API have in common, on DRF's APIView.
+
+Lean on purpose: a view decodes its body with msgspec, calls the engine and answers with encoded bytes; DRF's parsers,
+serializers and content negotiation stay out of the way.
+"""
+
+from typing import Any, TypeVar, cast
+
+import msgspec
+import structlog
+from django.http import HttpResponse
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from locks.api.answers import AnyOutcome
+from locks.api.authentication import PresentsToken
+from locks.api.errors import Refusal, authentication_failed, internal_error, unavailable
+from locks.api.handler import respond, to_refusal
+from locks.api.limits import limits
+from locks.api.parsing import parse_body
+from locks.api.usage import usage
+from locks.bearer import PresentedToken
+from locks.engine.execution import Unavailable
+from locks.engine.operations import Undecided
+from locks.engine.verdicts import Verdict
+
+Message = TypeVar("Message")
+
+_encode = msgspec.json.Encoder().encode
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class Endpoint(APIView):
+    permission_classes = ()
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:
+        """There is only JSON, whatever the client says it accepts."""
+        return JSONRenderer(), "application/json"
+
+    def get_exception_handler(self) -> Any:
+        return to_refusal_response
+
+
+def to_refusal_response(exception: Exception, context: dict[str, Any]) -> HttpResponse:
+    """DRF's exception handler: every failure in the contract's shape."""
+    return respond(context["request"], _refusal_for(exception))
+
+
+def _refusal_for(exception: Exception) -> Refusal:
+    match exception:
+        case Refusal():
+            return exception
+        case Unavailable() | Undecided():
+            _log.warning("the database failed a request", error=str(exception))
+            return unavailable()
+    known = to_refusal(exception)
+    if known is None:
+        _log.exception("unhandled exception")
+        return internal_error()
+    return known
+
+
+def presented(request: Request) -> PresentedToken:
+    return cast(PresentedToken, request.auth)
+
+
+def request_id(request: Request) -> str:
+    """Set by the middleware that surrounds every request."""
+    return cast(str, request.request_id)  # type: ignore[attr-defined]
+
+
+class LockEndpoint(Endpoint):
+    """For views whose token the engine's statement checks."""
+
+    authentication_classes = (PresentsToken,)
+
+    def caller(self, request: Request) -> dict[str, Any]:
+        """The part of an engine request that tells who asks."""
+        token = presented(request)
+        return {
+            "digest": token.digest.hex(),
+            "request_id": request_id(request),
+            "address": request.META.get("REMOTE_ADDR"),
+        }
+
+    def body(self, request: Request, decoder: "msgspec.json.Decoder[Message]") -> Message:
+        return parse_body(request._request, decoder)
+
+    def note(self, request: Request, outcome: AnyOutcome) -> None:
+        """What the statement has found out about the token: that it is none, or what it may do."""
+        token = presented(request)
+        if outcome.verdict == Verdict.UNAUTHENTICATED or outcome.space_id is None:
+            limits.note_failure(request.META.get("REMOTE_ADDR"))
+            raise authentication_failed()
+        limits.learn_rate(token.digest, outcome.requests_per_second)
+        usage.note(
+            digest=token.digest,
+            space_id=outcome.space_id,
+            address=request.META.get("REMOTE_ADDR"),
+            agent=request.META.get("HTTP_USER_AGENT", ""),
+        )
+
+
+def answer(message: Any, *, status: int = 200) -> HttpResponse:
+    return HttpResponse(_encode(message), status=status, content_type="application/json")

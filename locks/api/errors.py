@@ -1,0 +1,146 @@
+"""Errors in the contract's shape: a stable code, a title, and details that tell the reader what to do.
+
+Needs neither Django nor a database, so that it works when nothing else does.
+"""
+
+from enum import StrEnum
+from typing import NoReturn
+from uuid import uuid4
+
+import msgspec
+
+
+class Code(StrEnum):
+    AUTHENTICATION_REQUIRED = "authentication_required"
+    AUTHENTICATION_FAILED = "authentication_failed"
+    FORBIDDEN = "forbidden"
+    INVALID_INPUT = "invalid_input"
+    INVALID_TTL = "invalid_ttl"
+    INVALID_LOCK_NAME = "invalid_lock_name"
+    LEASE_NOT_CURRENT = "lease_not_current"
+    NOT_FOUND = "not_found"
+    SESSION_EXPIRED = "session_expired"
+    CONFLICT = "conflict"
+    LOCK_LIMIT_EXCEEDED = "lock_limit_exceeded"
+    RATE_LIMITED = "rate_limited"
+    UNAVAILABLE = "unavailable"
+    INTERNAL_ERROR = "internal_error"
+
+
+_TITLES = {
+    Code.AUTHENTICATION_REQUIRED: "Authentication required",
+    Code.AUTHENTICATION_FAILED: "Authentication failed",
+    Code.FORBIDDEN: "Forbidden",
+    Code.INVALID_INPUT: "Invalid input",
+    Code.INVALID_TTL: "Invalid TTL",
+    Code.INVALID_LOCK_NAME: "Invalid lock name",
+    Code.LEASE_NOT_CURRENT: "Lease not current",
+    Code.NOT_FOUND: "Not found",
+    Code.SESSION_EXPIRED: "Session expired",
+    Code.CONFLICT: "Conflict",
+    Code.LOCK_LIMIT_EXCEEDED: "Lock limit exceeded",
+    Code.RATE_LIMITED: "Too many requests",
+    Code.UNAVAILABLE: "Unavailable",
+    Code.INTERNAL_ERROR: "Internal error",
+}
+
+
+class ErrorBody(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What every failed request is answered with."""
+
+    error: str
+    code: Code
+    details: str
+    request_id: str
+    retry_after_ms: int | None = None
+
+
+class Refusal(Exception):
+    """The request is refused; this is what its sender is told."""
+
+    def __init__(
+        self,
+        status: int,
+        code: Code,
+        details: str,
+        *,
+        retry_after_ms: int | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(details)
+        self.status = status
+        self.code = code
+        self.details = details
+        self.retry_after_ms = retry_after_ms
+        self._headers = headers or {}
+
+    def body(self, *, request_id: str) -> bytes:
+        return msgspec.json.encode(
+            ErrorBody(
+                error=_TITLES[self.code],
+                code=self.code,
+                details=self.details,
+                request_id=request_id,
+                retry_after_ms=self.retry_after_ms,
+            )
+        )
+
+    def headers(self, *, request_id: str) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "X-Request-Id": request_id, **self._headers}
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        if self.retry_after_ms is not None and self.status in (429, 503):
+            # The header knows whole seconds only.
+            headers["Retry-After"] = str(-(-self.retry_after_ms // 1000))
+        return headers
+
+
+def new_request_id() -> str:
+    return f"req_{uuid4().hex}"
+
+
+def authentication_required() -> Refusal:
+    return Refusal(401, Code.AUTHENTICATION_REQUIRED, "Send the header 'Authorization: Bearer <token>'.")
+
+
+def authentication_failed() -> Refusal:
+    """One message for every way a token can be wrong."""
+    return Refusal(
+        401,
+        Code.AUTHENTICATION_FAILED,
+        "This token is unknown, revoked or expired. Ask an admin of the team for a new one.",
+    )
+
+
+def scope_missing(scope: str) -> Refusal:
+    return Refusal(403, Code.FORBIDDEN, f"The token lacks the scope '{scope}'.")
+
+
+def name_not_allowed(name: str) -> Refusal:
+    return Refusal(
+        403, Code.FORBIDDEN, f"The name '{name}' is outside the prefixes that the token may touch."
+    )
+
+
+def invalid_input(status: int, details: str) -> Refusal:
+    return Refusal(status, Code.INVALID_INPUT, details)
+
+
+def unavailable() -> Refusal:
+    return Refusal(
+        503,
+        Code.UNAVAILABLE,
+        "The database cannot be reached. Try again; an Idempotency-Key makes sure that a lease is not taken twice.",
+        retry_after_ms=1000,
+    )
+
+
+def internal_error() -> Refusal:
+    return Refusal(
+        500, Code.INTERNAL_ERROR, "Something went wrong here. The request id leads to it in the logs."
+    )
+
+
+def never(verdict: str) -> NoReturn:
+    """For the end of a dispatch over verdicts that the statement cannot give."""
+    raise AssertionError(f"unexpected verdict {verdict!r}")

@@ -1,0 +1,218 @@
+"""The requests and answers of the lock API, each defined once: for decoding, for encoding and for the schema."""
+
+from datetime import datetime
+from typing import Annotated, Literal, TypeAlias
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta
+
+HIGHEST_FENCING_TOKEN = 2**53 - 1
+
+# What a database can keep. The rest of the limits depends on the space.
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256, examples=["deploy-main"])]
+Owner: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, examples=["runner-7"])]
+LockDelay: TypeAlias = Annotated[int, Meta(ge=0, le=60)]
+FencingToken: TypeAlias = Annotated[int, Meta(ge=0, le=HIGHEST_FENCING_TOKEN, examples=[1794801115558])]
+# Out of range is `invalid_ttl` and not a type error, so the bounds are the view's to check.
+Ttl: TypeAlias = Annotated[
+    int, Meta(description="Whole seconds, from 1 to the space's maximum.", extra_json_schema={"minimum": 1})
+]
+Metadata: TypeAlias = Annotated[str, Meta(description="Plain text.", examples=["host=runner-7 build=1842"])]
+Milliseconds: TypeAlias = Annotated[int, Meta(ge=0)]
+
+
+class Terms(msgspec.Struct, kw_only=True):
+    ttl_seconds: Ttl | None = None
+    metadata: Metadata | None = None
+    owner: Owner | None = None
+    lock_delay_seconds: LockDelay | None = None
+
+
+class AcquireBody(Terms, kw_only=True):
+    session_id: UUID | None = None
+
+
+class ClaimNextBody(Terms, kw_only=True):
+    names: Annotated[list[Name], Meta(min_length=1, max_length=1000)]
+
+
+class AcquireAllBody(Terms, kw_only=True):
+    names: Annotated[list[Name], Meta(min_length=1, max_length=100)]
+
+
+class RenewBody(msgspec.Struct, kw_only=True):
+    lease_id: UUID
+    ttl_seconds: Ttl | None = None
+
+
+class ReleaseBody(msgspec.Struct, kw_only=True):
+    lease_id: UUID
+
+
+class ForceReleaseBody(msgspec.Struct, kw_only=True):
+    reason: Annotated[str, Meta(min_length=1, max_length=500, examples=["host is gone"])]
+    fencing_token: FencingToken | None = None
+    lock_delay_seconds: LockDelay | None = None
+
+
+class LeaseToRenew(msgspec.Struct, kw_only=True):
+    name: Name
+    lease_id: UUID
+    ttl_seconds: Ttl | None = None
+
+
+class LeaseToRelease(msgspec.Struct, kw_only=True):
+    name: Name
+    lease_id: UUID
+
+
+class RenewAllBody(msgspec.Struct, kw_only=True):
+    leases: Annotated[list[LeaseToRenew], Meta(min_length=1, max_length=1000)]
+
+
+class ReleaseAllBody(msgspec.Struct, kw_only=True):
+    leases: Annotated[list[LeaseToRelease], Meta(min_length=1, max_length=1000)]
+
+
+class Lease(msgspec.Struct, kw_only=True):
+    name: str
+    lease_id: UUID
+    fencing_token: FencingToken
+    owner: str
+    metadata: str | None
+    acquired_at: datetime
+    expires_at: datetime
+    renew_after_ms: Milliseconds
+
+
+class Acquired(Lease, kw_only=True, tag_field="status", tag="acquired"):
+    """The lease is yours. `renew_after_ms` is half of what is left of it."""
+
+
+class Held(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
+    """Somebody else holds it. `holder_id` is a stable pseudonym of the holder's token and session."""
+
+    name: str
+    holder_id: str
+    owner: str
+    metadata: str | None
+    fencing_token: FencingToken
+    acquired_at: datetime
+    expires_at: datetime
+    retry_after_ms: Milliseconds
+    waiters: Annotated[int, Meta(ge=0)]
+
+
+class Delayed(msgspec.Struct, kw_only=True, tag_field="status", tag="delayed"):
+    """Nobody holds it, but the last holder asked that the name stay closed for a while."""
+
+    name: str
+    available_at: datetime
+    lock_delay_seconds: LockDelay
+    retry_after_ms: Milliseconds
+
+
+class NoneFree(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
+    """None of the names is free."""
+
+    retry_after_ms: Milliseconds
+
+
+class AllAcquired(msgspec.Struct, kw_only=True, tag_field="status", tag="acquired"):
+    leases: list[Lease]
+
+
+class Blocker(msgspec.Struct, kw_only=True):
+    """A name that could not be had. Who holds it is null where the name is only closed for a while."""
+
+    name: str
+    holder_id: str | None
+    owner: str | None
+    metadata: str | None
+    fencing_token: FencingToken
+    expires_at: datetime | None
+    available_at: datetime | None
+
+
+class AllHeld(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
+    """Nothing was acquired."""
+
+    blocked_by: list[Blocker]
+    retry_after_ms: Milliseconds
+
+
+class Renewed(msgspec.Struct, kw_only=True):
+    lease_id: UUID
+    fencing_token: FencingToken
+    expires_at: datetime
+    renew_after_ms: Milliseconds
+
+
+class PreviousHolder(msgspec.Struct, kw_only=True):
+    owner: str
+    metadata: str | None
+    fencing_token: FencingToken
+    acquired_at: datetime
+    expires_at: datetime
+
+
+class ForceReleased(msgspec.Struct, kw_only=True, tag_field="status", tag="released"):
+    name: str
+    previous: PreviousHolder
+
+
+class Lock(msgspec.Struct, kw_only=True):
+    """What is known of a name. A lock that is free has nulls."""
+
+    name: str
+    status: Literal["free", "held", "delayed"]
+    owner: str | None = None
+    holder_id: str | None = None
+    metadata: str | None = None
+    fencing_token: FencingToken | None = None
+    acquired_at: datetime | None = None
+    renewed_at: datetime | None = None
+    expires_at: datetime | None = None
+    session_id_present: bool = False
+    waiters: Annotated[int, Meta(ge=0)] = 0
+    available_at: datetime | None = None
+
+
+class LockPage(msgspec.Struct, kw_only=True):
+    """`total` is exact up to 10,000; beyond, `total_is_at_least` is true."""
+
+    locks: list[Lock]
+    total: Annotated[int, Meta(ge=0)]
+    total_is_at_least: bool
+    prefix: str
+    next_cursor: str | None
+
+
+class RenewResult(msgspec.Struct, kw_only=True):
+    """`ok`, and the renewed lease; or why not."""
+
+    name: str
+    ok: bool
+    lease_id: UUID
+    fencing_token: FencingToken | None = None
+    expires_at: datetime | None = None
+    renew_after_ms: Milliseconds | None = None
+    code: str | None = None
+    details: str | None = None
+
+
+class RenewResults(msgspec.Struct, kw_only=True):
+    results: list[RenewResult]
+
+
+class ReleaseResult(msgspec.Struct, kw_only=True):
+    name: str
+    ok: bool
+    lease_id: UUID
+    code: str | None = None
+    details: str | None = None
+
+
+class ReleaseResults(msgspec.Struct, kw_only=True):
+    results: list[ReleaseResult]

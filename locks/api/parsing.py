@@ -1,0 +1,91 @@
+"""From the bytes of a request to a checked message, or to a refusal that says what is wrong."""
+
+from typing import Any, TypeVar
+
+import msgspec
+from django.http import HttpRequest
+
+from locks.api.errors import Code, Refusal, invalid_input
+from locks.engine.names import problem_with
+from locks.models.space import LONGEST_TTL_SECONDS
+
+LARGEST_BODY = 64 * 1024
+
+Message = TypeVar("Message")
+
+
+def parse_body(request: HttpRequest, decoder: "msgspec.json.Decoder[Message]") -> Message:
+    body = read_body(request)
+    if not body:
+        # No body is the same as no fields; whether that is enough, the message knows.
+        body = b"{}"
+    elif request.content_type != "application/json":
+        raise invalid_input(415, "Send JSON, with the header 'Content-Type: application/json'.")
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise invalid_input(422, f"{error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise invalid_input(400, "The body is not valid JSON in UTF-8.") from None
+
+
+def read_body(request: HttpRequest) -> bytes:
+    too_large = invalid_input(413, f"The body may have at most {LARGEST_BODY} bytes.")
+    if int(request.META.get("CONTENT_LENGTH") or 0) > LARGEST_BODY:
+        raise too_large
+    body = request.body
+    if len(body) > LARGEST_BODY:
+        raise too_large
+    return body
+
+
+def check_name(name: str) -> str:
+    if problem := problem_with(name):
+        raise Refusal(400, Code.INVALID_LOCK_NAME, problem)
+    return name
+
+
+def check_names(names: list[str]) -> list[str]:
+    """In the order given, each once."""
+    return [check_name(name) for name in dict.fromkeys(names)]
+
+
+def check_ttl(ttl_seconds: int | None) -> int | None:
+    if ttl_seconds is not None and not 1 <= ttl_seconds <= LONGEST_TTL_SECONDS:
+        raise invalid_ttl(LONGEST_TTL_SECONDS)
+    return ttl_seconds
+
+
+def invalid_ttl(longest: int | None) -> Refusal:
+    return Refusal(400, Code.INVALID_TTL, f"ttl_seconds must be a whole number from 1 to {longest}.")
+
+
+def check_text(field: str, text: str | None) -> str | None:
+    """PostgreSQL keeps any character but NUL."""
+    if text is not None and "\0" in text:
+        raise invalid_input(422, f"{field} may not contain the character NUL.")
+    return text
+
+
+def query_choice(request: HttpRequest, name: str, choices: tuple[str, ...]) -> str:
+    """One of the choices; the first when the parameter is absent."""
+    value = request.GET.get(name, choices[0])
+    if value not in choices:
+        raise invalid_input(422, f"{name} must be one of: {', '.join(choices)}.")
+    return value
+
+
+def query_text(request: HttpRequest, name: str) -> str | None:
+    value = request.GET.get(name)
+    return check_text(name, value) if value else None
+
+
+def query_number(request: HttpRequest, name: str, *, default: int, lowest: int, highest: int) -> int:
+    text = request.GET.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest):
+        raise invalid_input(422, f"{name} must be a whole number from {lowest} to {highest}.")
+    return int(text)
+
+
+def decoder(message: type[Any]) -> "msgspec.json.Decoder[Any]":
+    return msgspec.json.Decoder(message)

@@ -1,0 +1,35 @@
+"""OpenAPI and Swagger UI."""
+
+import pytest
+import yaml
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_schema_is_there_as_json_and_yaml(client):
+    as_json = client.get("/openapi.json").json()
+    assert yaml.safe_load(client.get("/openapi.yaml").content) == as_json
+    assert as_json["openapi"].startswith("3.1")
+
+
+def test_every_path_of_the_contract_is_described(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    assert {
+        "/locks", "/locks/{name}", "/locks/{name}/acquire", "/locks/{name}/renew", "/locks/{name}/release",
+        "/locks/{name}/force-release", "/locks/claim-next", "/locks/acquire-all", "/locks/renew-all",
+        "/locks/release-all", "/tokens", "/tokens/{public_id}", "/auth/token/rotate", "/whoami",
+    } <= set(paths)  # fmt: skip
+
+
+def test_every_operation_names_its_scope_errors_and_security(client):
+    for path, operations in client.get("/openapi.json").json()["paths"].items():
+        for operation in operations.values():
+            assert operation["security"] == [{"bearer": []}], path
+            assert {"401", "429", "503"} <= set(operation["responses"]), path
+
+
+def test_swagger_ui_is_served_by_ourselves(client):
+    page = client.get("/docs").content.decode()
+    assert "swagger-ui-bundle" in page
+    assert "//cdn" not in page
+    assert "https://" not in page

@@ -1,0 +1,78 @@
+"""Rate limits: who asks too much is told when to come back, and the database hears nothing of it."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from locks import bearer
+from locks.api.limits import Buckets
+from locks.models import Event, Space
+
+pytestmark = pytest.mark.django_db
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_bucket_gives_its_burst_and_then_its_rate():
+    clock = Clock()
+    buckets = Buckets(rate=10, burst_seconds=2, clock=clock)
+    assert [buckets.take("a") for _ in range(20)] == [0] * 20
+    assert buckets.take("a") == 100
+    clock.now += 0.1
+    assert buckets.take("a") == 0
+    assert buckets.take("a") > 0
+    assert buckets.take("b") == 0
+
+
+def test_a_bucket_refills_to_its_burst_and_no_further():
+    clock = Clock()
+    buckets = Buckets(rate=10, burst_seconds=1, clock=clock)
+    buckets.take("a")
+    clock.now += 3600
+    assert [buckets.take("a") for _ in range(10)] == [0] * 10
+    assert buckets.take("a") > 0
+
+
+def test_a_key_may_have_a_rate_of_its_own():
+    clock = Clock()
+    buckets = Buckets(rate=100, burst_seconds=1, clock=clock)
+    buckets.take("a")
+    buckets.set_rate("a", 2)
+    assert [buckets.take("a") for _ in range(2)] == [0, 0]
+    assert buckets.take("a") == 500
+
+
+def test_a_space_can_have_a_limit_of_its_own(call, space, worker_token):
+    Space.objects.filter(pk=space.pk).update(requests_per_second=1)
+    answers = [call("POST", f"/locks/n{n}/acquire", token=worker_token) for n in range(20)]
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert refused
+    assert answers[0].status_code == 200
+    body = refused[-1].json()
+    assert body["code"] == "rate_limited"
+    assert 0 < body["retry_after_ms"] <= 1000
+    assert int(refused[-1]["Retry-After"]) >= 1
+    assert Event.objects.filter(kind="acquired").count() == len(answers) - len(refused)
+
+
+def test_a_refused_request_never_reaches_the_database(call, space, worker_token):
+    Space.objects.filter(pk=space.pk).update(requests_per_second=1)
+    while call("GET", "/locks/a", token=worker_token).status_code != 429:
+        pass
+    with CaptureQueriesContext(connection) as queries:
+        assert call("GET", "/whoami", token=worker_token).status_code == 429
+    assert len(queries) == 0
+
+
+def test_an_address_with_wrong_tokens_is_slowed_down(call, settings):
+    attempts = settings.FAILED_AUTHENTICATIONS_PER_MINUTE * 2
+    answers = [call("GET", "/locks/a", token=bearer.generate()) for _ in range(attempts)]
+    statuses = [answer.status_code for answer in answers]
+    assert set(statuses[: settings.FAILED_AUTHENTICATIONS_PER_MINUTE]) == {401}
+    assert 429 in statuses
+    assert answers[statuses.index(429)].json()["code"] == "rate_limited"
