@@ -6,16 +6,17 @@ BIN := $(VENV)/bin
 
 export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
+export UV_COMPILE_BYTECODE := 1
 
 .PHONY: up test check format bench clean
 .DEFAULT_GOAL := up
 
 up: $(VENV)/.runtime
-	@exec $(BIN)/python manage.py up
+	@exec $(BIN)/python manage.py up --stop-with-parent
 
 test: $(VENV)/.development check
 	@$(BIN)/python -m tests.browser.install
-	@$(BIN)/python -m pytest --numprocesses auto --cov --cov-report term:skip-covered $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --cov --cov-report term:skip-covered $(PYTEST_ARGS)
 
 check: $(VENV)/.development
 	@$(BIN)/python -m octoadmin.check

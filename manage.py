@@ -10,13 +10,16 @@ def main() -> None:
     from octoadmin.environment import EnvironmentProblem, environment
 
     try:
-        environment()
+        environment().resolved_secret_key()
     except EnvironmentProblem as problem:
         sys.exit(f"Octoadmin cannot start, the environment needs mending:\n{problem}")
 
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

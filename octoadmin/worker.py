@@ -1,0 +1,58 @@
+"""The Celery worker of `up`: runs the tasks, and beat's timetable in a thread beside them."""
+
+import logging
+import os
+import signal
+import threading
+import warnings
+from typing import Any
+
+from celery import bootsteps
+from celery.beat import Service
+from celery.exceptions import SecurityWarning
+
+from octoadmin.celery import app
+
+log = logging.getLogger(__name__)
+
+
+class Beat(bootsteps.StartStopStep):  # type: ignore[misc]
+    """`celery worker --beat` forks a process of its own, and nobody would notice if that one died."""
+
+    def __init__(self, worker: Any, **kwargs: Any) -> None:
+        super().__init__(worker, **kwargs)
+        # The service sleeps that long before it sees that it is to stop.
+        self._service = Service(worker.app, max_interval=0.25, remote_control=False)
+        self._thread = threading.Thread(target=self._run, name="beat", daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._service.start()
+        except Exception:
+            log.exception("The timetable stopped, so the worker does too")
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def start(self, _worker: Any) -> None:
+        self._thread.start()
+
+    def stop(self, _worker: Any) -> None:
+        self._service.stop()
+        self._thread.join(timeout=1.5)
+
+
+def main() -> None:
+    # Tasks are JSON and our own, so root is as good as any account; in a container there is often no other.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
+    for every_second in ("celery.app.trace", "celery.beat", "celery.worker.strategy"):
+        logging.getLogger(every_second).setLevel(logging.WARNING)
+    app.steps["worker"].add(Beat)
+    app.worker_main(
+        [
+            "--quiet", "--skip-checks", "worker", "--pool", "threads", "--concurrency", "2",
+            "--hostname", "octoadmin@%h", "--without-gossip", "--without-mingle", "--without-heartbeat",
+        ]
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
