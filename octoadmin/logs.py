@@ -68,7 +68,11 @@ def logging_config(*, log_format: str, level: str) -> dict[str, Any]:
 
 def configure(config: dict[str, Any]) -> None:
     structlog.configure(
-        processors=[*_SHARED[:-1], structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *_SHARED[:-1],
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,

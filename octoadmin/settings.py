@@ -9,6 +9,7 @@ from octoadmin.environment import PROJECT_DIR, environment
 from octoadmin.logs import logging_config
 from octoadmin.postgres import Cluster
 
+VERSION = "0.1.0"
 ENVIRONMENT = environment()
 DATA_DIR = ENVIRONMENT.data_dir
 DEBUG = ENVIRONMENT.debug
@@ -31,8 +32,9 @@ INSTALLED_APPS = [
     "locks",
 ]
 MIDDLEWARE = [
-    "octoadmin.middleware.RequestContext",
-    "octoadmin.middleware.SecureWhenHttps",
+    "octoadmin.serving.middleware.RequestContext",
+    "octoadmin.serving.middleware.SecureWhenHttps",
+    "octoadmin.serving.middleware.ContentSecurityPolicy",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -62,6 +64,8 @@ TEMPLATES = [
 def _database(conninfo: str) -> dict[str, Any]:
     options: dict[str, Any] = conninfo_to_dict(conninfo)
     options.setdefault("connect_timeout", 3)
+    # A server that has vanished without a word must not hold our threads.
+    options.setdefault("tcp_user_timeout", 5000)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": options.pop("dbname", ""),
@@ -75,9 +79,7 @@ def _database(conninfo: str) -> dict[str, Any]:
     }
 
 
-DATABASES = {
-    "default": _database(ENVIRONMENT.database_url or Cluster(directory=DATA_DIR / "postgres").conninfo())
-}
+DATABASES = {"default": _database(ENVIRONMENT.database_url or Cluster(directory=DATA_DIR / "postgres").conninfo())}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "locks.User"
@@ -115,8 +117,22 @@ STORAGES = {
 LOGGING_CONFIG = "octoadmin.logs.configure"
 LOGGING = logging_config(log_format=ENVIRONMENT.log_format, level=ENVIRONMENT.log_level)
 
-CELERY_BROKER_URL = ENVIRONMENT.celery_broker_url or "filesystem://"
-CELERY_QUEUE_DIR = DATA_DIR / "queue"
+QUEUE_DIR = DATA_DIR / "queue"
+if ENVIRONMENT.celery_broker_url:
+    CELERY_BROKER_URL = ENVIRONMENT.celery_broker_url
+else:
+    CELERY_BROKER_URL = "filesystem://localhost"
+    CELERY_BROKER_TRANSPORT = "octoadmin.broker:Transport"
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(QUEUE_DIR),
+        "data_folder_out": str(QUEUE_DIR),
+        "control_folder": str(QUEUE_DIR / "control"),
+        "polling_interval": 0.1,
+    }
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_BEAT_SCHEDULE = {"heartbeat": {"task": "locks.tasks.heartbeat", "schedule": 5.0, "options": {"expires": 30}}}
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 
 TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies
@@ -133,7 +149,7 @@ REST_FRAMEWORK = {
 SPECTACULAR_SETTINGS = {
     "TITLE": "Octoadmin",
     "DESCRIPTION": "One owner per job: claim a named lock, renew while you work, release when you are done.",
-    "VERSION": "0.1.0",
+    "VERSION": VERSION,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SERVE_INCLUDE_SCHEMA": False,

@@ -1,0 +1,61 @@
+"""The server's one ASGI application.
+
+A request goes to the first of ROUTES that wants it, and to Django on the sync lane otherwise.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from importlib import import_module
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "octoadmin.settings")
+django.setup(set_prefix=False)
+
+from django.conf import settings  # noqa: E402  -- Django must be set up first
+from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
+
+from locks.api.usage import usage  # noqa: E402
+from octoadmin.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
+from octoadmin.serving.sync_lane import SyncLane  # noqa: E402
+
+# Looks at the scope and returns the application that answers it, or None to leave it to the next.
+Route = Callable[[Scope], Application | None]
+
+# Now, so that a mistake there shows at once and nobody's first request waits for the imports.
+import_module(settings.ROOT_URLCONF)
+
+sync_lane = SyncLane(WSGIHandler(), threads=settings.THREADS, trusted_proxies=settings.TRUSTED_PROXIES)
+ROUTES: tuple[Route, ...] = ()
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    match scope["type"]:
+        case "http":
+            for route in ROUTES:
+                if (taker := route(scope)) is not None:
+                    break
+            else:
+                taker = sync_lane
+            await taker(scope, receive, send)
+        case "lifespan":
+            await _lifespan(receive, send)
+        case "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+        case other:
+            raise ValueError(f"unknown ASGI scope: {other}")
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        match (await receive())["type"]:
+            case "lifespan.startup":
+                sync_lane.start()
+                usage.start()
+                await send({"type": "lifespan.startup.complete"})
+            case "lifespan.shutdown":
+                # Not here on the loop, which has yet to send what the threads are working on.
+                await asyncio.to_thread(sync_lane.stop)
+                await send({"type": "lifespan.shutdown.complete"})
+                return

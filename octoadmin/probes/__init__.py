@@ -1,0 +1,1 @@
+"""What load balancers and monitoring ask: /health, /status, /metrics."""

@@ -1,0 +1,75 @@
+"""Public counters from the database, asked at most once a second however often they are read."""
+
+import dataclasses
+import threading
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import Error, OperationalError, connection
+
+from octoadmin.serving.connection_checks import ask_database
+
+FRESH_SECONDS = 1.0
+PATIENCE_SECONDS = 2.0
+
+# The sum of what acquire and the sweep keep for each space: counting the locks would cost more with each one.
+_COUNT = """
+    SELECT (SELECT coalesce(sum(live_locks), 0) FROM octo_space_usage),
+           (SELECT count(*) FROM octo_space WHERE archived_at IS NULL),
+           ARRAY(SELECT name FROM octo_heartbeat ORDER BY name),
+           ARRAY(SELECT seen_at FROM octo_heartbeat ORDER BY name),
+           clock_timestamp()
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counters:
+    live_locks: int
+    spaces: int
+    heartbeats: dict[str, datetime]
+    server_time: datetime
+
+
+class LatestCounters:
+    """One answer for all threads of the process, a failure included: when the database is gone, one thread a
+    second finds that out, and the others do not wait for it in turn."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answer: Counters | str | None = None
+        self._asked_at = 0.0
+
+    def __call__(self) -> Counters:
+        """Raises OperationalError. The server's time goes on between two questions."""
+        with self._lock:
+            if self._answer is None or time.monotonic() - self._asked_at >= FRESH_SECONDS:
+                try:
+                    self._answer = _count()
+                except Error as error:
+                    self._answer = str(error)
+                self._asked_at = time.monotonic()
+            answer, age = self._answer, time.monotonic() - self._asked_at
+        if isinstance(answer, str):
+            raise OperationalError(answer)
+        return dataclasses.replace(answer, server_time=answer.server_time + timedelta(seconds=age))
+
+    def forget(self) -> None:
+        with self._lock:
+            self._answer = None
+
+
+def _count() -> Counters:
+    ask_database(seconds=PATIENCE_SECONDS)
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT)
+        live_locks, spaces, names, seen, server_time = cursor.fetchone()
+    return Counters(
+        live_locks=int(live_locks),
+        spaces=spaces,
+        heartbeats=dict(zip(names, seen, strict=True)),
+        server_time=server_time,
+    )
+
+
+counters = LatestCounters()

@@ -1,0 +1,94 @@
+"""What the server counts about itself, for /metrics.
+
+With several server processes the supervisor sets PROMETHEUS_MULTIPROC_DIR; then prometheus_client keeps the
+numbers in files there and a scrape of any process sums up all of them.
+"""
+
+import os
+from collections.abc import Iterable
+from functools import lru_cache
+
+from django.db import OperationalError
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from octoadmin.probes.counters import counters
+
+# A method is the client's to choose; an unknown one must not make a new series.
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+REGISTRY = CollectorRegistry()
+_requests = Counter("octoadmin_requests", "Requests answered.", ("lane", "method", "status"), registry=REGISTRY)
+_seconds = Histogram(
+    "octoadmin_request_seconds",
+    "Time from a request's arrival to the end of its answer.",
+    ("lane",),
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+    registry=REGISTRY,
+)
+requests_in_flight = Gauge(
+    "octoadmin_requests_in_flight",
+    "Requests being answered now.",
+    ("lane",),
+    multiprocess_mode="livesum",
+    registry=REGISTRY,
+)
+requests_waiting = Gauge(
+    "octoadmin_requests_waiting",
+    "Requests waiting for a thread of the sync lane.",
+    multiprocess_mode="livesum",
+    registry=REGISTRY,
+)
+
+
+def count_request(*, lane: str, method: str, status: int, seconds: float) -> None:
+    total, histogram = _series(lane, method if method in _METHODS else "OTHER", status // 100)
+    total.inc()
+    histogram.observe(seconds)
+
+
+@lru_cache(maxsize=256)
+def _series(lane: str, method: str, status_class: int) -> tuple[Counter, Histogram]:
+    return _requests.labels(lane, method, f"{status_class}xx"), _seconds.labels(lane)
+
+
+class _DatabaseCollector(Collector):
+    """What only the database knows, asked when somebody scrapes."""
+
+    def collect(self) -> Iterable[Metric]:
+        try:
+            now = counters()
+        except OperationalError:
+            now = None
+        yield GaugeMetricFamily("octoadmin_database_up", "Whether the database answers.", value=now is not None)
+        if now is None:
+            return
+        yield GaugeMetricFamily("octoadmin_live_locks", "Locks held now, in all spaces.", value=now.live_locks)
+        yield GaugeMetricFamily("octoadmin_spaces", "Spaces that are not archived.", value=now.spaces)
+        ages = GaugeMetricFamily(
+            "octoadmin_heartbeat_age_seconds", "Time since a background process was seen.", labels=("name",)
+        )
+        for name, seen_at in now.heartbeats.items():
+            ages.add_metric((name,), max(0.0, (now.server_time - seen_at).total_seconds()))
+        yield ages
+
+
+def exposition() -> bytes:
+    """All of it in Prometheus' text format."""
+    registry = CollectorRegistry()
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    else:
+        registry.register(REGISTRY)
+    registry.register(_DatabaseCollector())
+    return generate_latest(registry)

@@ -1,0 +1,49 @@
+"""A request's body, read to its end within bounds of size and time."""
+
+import asyncio
+
+from locks.api.errors import Refusal, invalid_input
+from octoadmin.serving.asgi_types import Receive, Scope
+from octoadmin.serving.wsgi_environ import Environ
+
+# More than anything here takes; the API has a narrower limit of its own.
+LARGEST_BODY = 1024 * 1024
+BODY_SECONDS = 30.0
+
+
+class ClientGone(Exception):
+    """The client went away; nobody is left to answer."""
+
+
+async def read_body(scope: Scope, environ: Environ, receive: Receive) -> bytes:
+    """Raises Refusal and ClientGone."""
+    announced: str | None = environ.get("CONTENT_LENGTH")
+    if announced is None and "HTTP_TRANSFER_ENCODING" not in environ and scope["http_version"] < "2":
+        return b""
+    length = int(announced) if announced and announced.isdecimal() and len(announced) < 20 else None
+    if length is not None and length > LARGEST_BODY:
+        raise _too_large()
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            # With the length known there is no need to ask once more, only to hear that this was all.
+            while size != length:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+                if size > LARGEST_BODY:
+                    raise _too_large()
+                if not message.get("more_body", False):
+                    break
+    except TimeoutError:
+        details = f"Send the whole body within {BODY_SECONDS:g} seconds."
+        raise invalid_input(400, details) from None
+    return b"".join(chunks)
+
+
+def _too_large() -> Refusal:
+    details = f"Send at most {LARGEST_BODY} bytes."
+    return invalid_input(413, details)

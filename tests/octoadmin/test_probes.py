@@ -1,0 +1,169 @@
+"""/health, /status and /metrics, with the database, without it, and with one that does not answer."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from prometheus_client.parser import text_string_to_metric_families
+
+from locks.models import Heartbeat, Lock, Space, Token
+from locks.models.space import SpaceUsage
+from octoadmin.probes.counters import counters
+from tests.octoadmin.postgres_proxy import PostgresProxy
+
+PROBES = ("/health", "/status", "/metrics")
+
+
+@pytest.fixture(autouse=True)
+def _fresh_counters() -> Iterator[None]:
+    counters.forget()
+    yield
+    counters.forget()
+
+
+@pytest.fixture
+def proxy(django_db_setup: None, django_db_blocker: Any) -> Iterator[PostgresProxy]:
+    """The test's thread reaches the database through this."""
+    changed = connection.settings_dict
+    original = dict(changed)
+    # Not tmp_path, which is too long for the name of a socket.
+    with tempfile.TemporaryDirectory() as directory, django_db_blocker.unblock():
+        connection.close()
+        proxy = PostgresProxy(Path(directory), params=connection.get_connection_params())
+        # Two seconds is the least that libpq waits for a connection.
+        changed.update(HOST=directory, PORT="5432", OPTIONS={**original["OPTIONS"], "connect_timeout": 2})
+        yield proxy
+        proxy.close()
+        connection.close()
+        changed.update(original)
+
+
+@pytest.fixture
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("octoadmin.probes.views.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("octoadmin.probes.counters.PATIENCE_SECONDS", 0.2)
+
+
+def samples(client: Client) -> dict[tuple[str, ...], float]:
+    reply = client.get("/metrics")
+    assert reply.status_code == 200
+    assert reply["Content-Type"].startswith("text/plain")
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(reply.content.decode())
+        for sample in family.samples
+    }
+
+
+@pytest.mark.django_db
+def test_health_is_ok(client: Client) -> None:
+    reply = client.get("/health")
+    assert (reply.status_code, reply.json()) == (200, {"status": "ok"})
+    assert reply["Cache-Control"] == "no-store"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("probe", PROBES)
+def test_probes_are_only_read(client: Client, probe: str) -> None:
+    assert client.head(probe).status_code == 200
+    assert client.post(probe).status_code == 405
+
+
+def test_health_is_unavailable_when_the_database_is_gone(client: Client, proxy: PostgresProxy) -> None:
+    assert client.get("/health").status_code == 200
+    proxy.close()
+    reply = client.get("/health")
+    assert (reply.status_code, reply.json()["status"], reply["Retry-After"]) == (503, "unavailable", "1")
+
+
+def test_health_is_ok_again_when_the_database_is_back(client: Client, proxy: PostgresProxy) -> None:
+    assert client.get("/health").status_code == 200
+    proxy.cut()
+    assert client.get("/health").status_code == 200
+
+
+@pytest.mark.usefixtures("_impatient")
+def test_health_does_not_wait_for_a_silent_database(client: Client, proxy: PostgresProxy) -> None:
+    assert client.get("/health").status_code == 200
+    proxy.freeze()
+    began = time.monotonic()
+    assert client.get("/health").status_code == 503
+    assert time.monotonic() - began < 5
+    proxy.thaw()
+    assert client.get("/health").status_code == 200
+
+
+@pytest.mark.django_db
+def test_status_counts(client: Client, space: Space, red_space: Space) -> None:
+    SpaceUsage.objects.create(space=space, live_locks=40)
+    SpaceUsage.objects.create(space=red_space, live_locks=2)
+    body = client.get("/status").json()
+    assert abs(datetime.fromisoformat(body.pop("server_time")) - datetime.now(UTC)) < timedelta(minutes=1)
+    assert body.pop("uptime_seconds") >= 0
+    assert body == {"status": "ok", "version": "0.1.0", "live_locks": 42, "spaces": 2}
+
+
+@pytest.mark.django_db
+def test_status_asks_at_most_once_a_second(client: Client, django_assert_num_queries: Any) -> None:
+    first = client.get("/status").json()["server_time"]
+    time.sleep(0.01)
+    with django_assert_num_queries(0):
+        second = client.get("/status").json()["server_time"]
+    assert second > first
+
+
+def test_status_is_unavailable_when_the_database_is_gone(client: Client, proxy: PostgresProxy) -> None:
+    proxy.close()
+    reply = client.get("/status")
+    assert (reply.status_code, reply.json()["status"]) == (503, "unavailable")
+    assert reply.json()["version"] == "0.1.0"
+
+
+@pytest.mark.django_db
+def test_metrics_tell_about_the_database_and_the_background(client: Client, space: Space) -> None:
+    SpaceUsage.objects.create(space=space, live_locks=7)
+    Heartbeat.objects.create(name="beat", seen_at=datetime.now(UTC) - timedelta(seconds=90))
+    found = samples(client)
+    assert found["octoadmin_database_up",] == 1
+    assert found["octoadmin_live_locks",] == 7
+    assert found["octoadmin_spaces",] == 1
+    assert found["octoadmin_heartbeat_age_seconds", "beat"] == pytest.approx(90, abs=30)
+    assert ("octoadmin_requests_waiting",) in found
+
+
+def test_metrics_are_there_when_the_database_is_not(client: Client, proxy: PostgresProxy) -> None:
+    proxy.close()
+    found = samples(client)
+    assert found["octoadmin_database_up",] == 0
+    assert ("octoadmin_live_locks",) not in found
+
+
+@pytest.mark.django_db
+def test_probes_name_no_lock_team_or_token(client: Client, space: Space, worker_token: str) -> None:
+    Lock.objects.create(space=space, name="deploy-secret-project")
+    for probe in PROBES:
+        text = client.get(probe).content.decode()
+        for private in ("deploy-secret-project", space.team.name, space.name, Token.objects.get().public_id):
+            assert private not in text
+
+
+def test_metrics_of_several_processes_are_summed_up(tmp_path: Path, django_db_setup: None) -> None:
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    count = "metrics.count_request(lane='sync', method='GET', status=200, seconds=0.1)"
+    show = "print(metrics.exposition().decode())"
+    for line in (count, f"{count}; {show}"):
+        script = f"from octoadmin.probes import metrics; {line}"
+        run = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+    assert 'octoadmin_requests_total{lane="sync",method="GET",status="2xx"} 2.0' in run.stdout
+    assert "octoadmin_database_up 1.0" in run.stdout

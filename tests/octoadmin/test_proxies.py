@@ -1,0 +1,97 @@
+"""Whose address and scheme a request has, and who is believed about it."""
+
+from ipaddress import ip_network
+
+import pytest
+
+from octoadmin.serving.proxies import client_address, client_scheme
+
+TRUSTED = [ip_network("10.0.0.0/8"), ip_network("2001:db8:1::/48")]
+PROXY = "10.0.0.1"
+STRANGER = "198.51.100.9"
+
+
+def address(peer: str | None, forwarded_for: str | None = None) -> str | None:
+    return client_address(peer=peer, forwarded_for=forwarded_for, trusted=TRUSTED)
+
+
+def scheme(peer: str, forwarded_proto: str | None, *, own: str = "http") -> str:
+    return client_scheme(peer=peer, scheme=own, forwarded_proto=forwarded_proto, trusted=TRUSTED)
+
+
+def test_without_a_proxy_the_client_is_the_peer() -> None:
+    assert address(STRANGER) == STRANGER
+
+
+def test_a_stranger_is_not_believed() -> None:
+    assert address(STRANGER, "203.0.113.5") == STRANGER
+    assert scheme(STRANGER, "https") == "http"
+
+
+def test_nobody_is_believed_unless_proxies_are_named() -> None:
+    assert client_address(peer="127.0.0.1", forwarded_for="203.0.113.5", trusted=[]) == "127.0.0.1"
+
+
+def test_a_trusted_proxy_is_believed() -> None:
+    assert address(PROXY, "203.0.113.5") == "203.0.113.5"
+    assert scheme(PROXY, "https") == "https"
+
+
+def test_a_chain_of_trusted_proxies_is_walked_to_the_first_stranger() -> None:
+    assert address(PROXY, "203.0.113.5, 10.9.9.9, 10.8.8.8") == "203.0.113.5"
+
+
+def test_what_the_client_wrote_left_of_itself_is_ignored() -> None:
+    assert address(PROXY, "127.0.0.1, 1.1.1.1, 203.0.113.5, 10.9.9.9") == "203.0.113.5"
+
+
+def test_a_chain_of_nothing_but_proxies_ends_at_the_farthest() -> None:
+    assert address(PROXY, "10.1.1.1, 10.2.2.2") == "10.1.1.1"
+
+
+@pytest.mark.parametrize(
+    ("hop", "expected"),
+    [
+        ("203.0.113.5:4711", "203.0.113.5"),
+        ("[2001:db8::7]", "2001:db8::7"),
+        ("[2001:db8::7]:443", "2001:db8::7"),
+        ("2001:DB8:0::7", "2001:db8::7"),
+        ("::ffff:203.0.113.5", "203.0.113.5"),
+        ("[::ffff:203.0.113.5]:80", "203.0.113.5"),
+        ("fe80::1%eth0", "fe80::1"),
+    ],
+)
+def test_an_address_is_read_in_all_its_spellings(hop: str, expected: str) -> None:
+    assert address(PROXY, hop) == expected
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    ["", " ", ",", "unknown", "_hidden", "999.1.1.1", "[::1", "::1]", "1.2.3.4:x", "'; DROP", "é", "%"],
+)
+def test_garbage_leaves_the_proxy_as_the_last_one_known(garbage: str) -> None:
+    assert address(PROXY, garbage) == PROXY
+
+
+def test_a_mapped_peer_is_the_proxy_that_it_is() -> None:
+    assert address("::ffff:10.0.0.1", "203.0.113.5") == "203.0.113.5"
+
+
+@pytest.mark.parametrize("peer", [None, "", "/run/octoadmin.sock", "not an address"])
+def test_a_peer_without_an_address_is_unknown_and_not_believed(peer: str | None) -> None:
+    assert address(peer, "203.0.113.5") is None
+
+
+@pytest.mark.parametrize("garbage", ["", "ftp", "https;", "javascript", "https,"])
+def test_an_unknown_scheme_is_ignored(garbage: str) -> None:
+    assert scheme(PROXY, garbage) == "http"
+    assert scheme(PROXY, garbage, own="https") == "https"
+
+
+def test_of_several_schemes_the_one_of_our_own_proxy_counts() -> None:
+    assert scheme(PROXY, "https, http") == "http"
+    assert scheme(PROXY, "http, HTTPS ") == "https"
+
+
+def test_a_proxy_can_say_that_it_was_plain_http() -> None:
+    assert scheme(PROXY, "http", own="https") == "http"

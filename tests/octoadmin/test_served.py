@@ -1,0 +1,116 @@
+"""The sync lane behind the real server, over real sockets."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from octoadmin.serving.request_body import LARGEST_BODY
+
+
+class Server:
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def connect(self) -> "closing[http.client.HTTPConnection]":
+        return closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=10))
+
+    def get(self, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+        with self.connect() as connection:
+            connection.request("GET", path, headers=headers)
+            reply = connection.getresponse()
+            return reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read()
+
+    def say(self, raw: bytes) -> bytes:
+        """What the server answers before it hangs up."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as talk:
+            talk.sendall(raw)
+            return b"".join(iter(lambda: talk.recv(65536), b""))
+
+
+@pytest.fixture(scope="module")
+def server(django_db_setup: None) -> Iterator[Server]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = {**os.environ, "PORT": str(port), "OCTO_WORKERS": "1"}
+    process = subprocess.Popen([sys.executable, "-m", "octoadmin.server"], env=environment)
+    try:
+        found = Server(port)
+        _wait_until_served(found, process)
+        yield found
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_served(server: Server, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + 40
+    while True:
+        try:
+            assert server.get("/health")[0] == 200
+            return
+        except OSError:
+            assert process.poll() is None, "the server has ended"
+            assert time.monotonic() < deadline, "the server does not answer"
+            time.sleep(0.05)
+
+
+def test_many_at_once_are_answered_each_with_its_own_id(server: Server) -> None:
+    with ThreadPoolExecutor(32) as pool:
+        replies = list(pool.map(server.get, ["/status"] * 300))
+    assert {status for status, _, _ in replies} == {200}
+    assert len({headers["x-request-id"] for _, headers, _ in replies}) == 300
+
+
+def test_one_connection_serves_one_request_after_the_other(server: Server) -> None:
+    with server.connect() as connection:
+        for method, path in [("GET", "/status"), ("HEAD", "/status"), ("POST", "/status"), ("GET", "/health")]:
+            connection.request(method, path, body=b"x" * 1000 if method == "POST" else None)
+            reply = connection.getresponse()
+            reply.read()
+            assert reply.status in (200, 403, 405)
+
+
+def test_a_large_body_is_refused_before_it_was_sent(server: Server) -> None:
+    with server.connect() as connection:
+        connection.putrequest("POST", "/status")
+        connection.putheader("Content-Length", str(LARGEST_BODY + 1))
+        connection.endheaders(b"the beginning")
+        reply = connection.getresponse()
+        assert reply.status == 413
+        assert b'"code":"invalid_input"' in reply.read()
+
+
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nHost: a\r\nHost: b", b"GET / HTTP/1.0"])
+def test_odd_requests_are_refused_in_the_contract_s_words(server: Server, start: bytes) -> None:
+    answer = server.say(start + b"\r\nConnection: close\r\n\r\n")
+    assert b" 400 Bad Request\r\n" in answer
+    assert re.search(rb'"code":"invalid_input".*"request_id":"req_[0-9a-f]{32}"', answer)
+
+
+def test_metrics_count_what_was_served(server: Server) -> None:
+    server.get("/status")
+    _, headers, body = server.get("/metrics")
+    assert headers["content-type"].startswith("text/plain")
+    counted = re.search(rb'octoadmin_requests_total{lane="sync",method="GET",status="2xx"} (\S+)', body)
+    assert counted is not None
+    assert float(counted[1]) >= 1
+    assert b'octoadmin_requests_in_flight{lane="sync"} 1.0' in body
+
+
+def test_a_client_s_word_about_its_address_and_scheme_is_not_taken(server: Server) -> None:
+    headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.5"}
+    assert "strict-transport-security" not in server.get("/status", **headers)[1]
