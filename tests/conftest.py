@@ -4,6 +4,7 @@ The cast: Alice is an admin of team Blue, Olga an operator, Victor a viewer; Bob
 sees nothing of Blue; Root is a superuser.
 """
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from locks.actions.audit import Actor
 from locks.models import Membership, Role, Space, Team, User
 from locks.models.token import PRESETS
 from tests import database
+from tests.servers import RunningServer, running_server
 
 hypothesis_settings.register_profile("octoadmin", deadline=None, print_blob=True)
 hypothesis_settings.load_profile("octoadmin")
@@ -43,9 +45,7 @@ def _quick_passwords(settings: pytest.FixtureRequest) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
-def _person(
-    name: str, *, team: Team | None = None, role: Role | None = None, superuser: bool = False
-) -> User:
+def _person(name: str, *, team: Team | None = None, role: Role | None = None, superuser: bool = False) -> User:
     create = User.objects.create_superuser if superuser else User.objects.create_user
     user = create(name, f"{name}@example.com", PASSWORD)
     if team is not None and role is not None:
@@ -113,3 +113,10 @@ def worker_token(space: Space) -> str:
 def operator_token(space: Space) -> str:
     """May do everything to locks."""
     return issue(space, "operator", "locks:read", "locks:write", "locks:force", "audit:read")
+
+
+@pytest.fixture
+def server(committed: None) -> Iterator[RunningServer]:
+    """A real server process on this test's database."""
+    with running_server(os.environ["DATABASE_URL"]) as running:
+        yield running

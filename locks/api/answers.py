@@ -279,9 +279,7 @@ def lock(state: str, row: outcomes.Inspected | outcomes.Listed) -> messages.Lock
                 waiters=row.waiters,
             )
         case Verdict.DELAYED:
-            return messages.Lock(
-                name=name, status="delayed", waiters=row.waiters, available_at=row.available_at
-            )
+            return messages.Lock(name=name, status="delayed", waiters=row.waiters, available_at=row.available_at)
         case Verdict.FREE:
             return messages.Lock(name=name, status="free", waiters=row.waiters)
     never(state)

@@ -18,7 +18,7 @@ from locks.api.authentication import PresentsToken
 from locks.api.errors import Refusal, authentication_failed, internal_error, unavailable
 from locks.api.handler import respond, to_refusal
 from locks.api.limits import limits
-from locks.api.parsing import parse_body
+from locks.api.parsing import LARGEST_BODY, parse_body
 from locks.api.usage import usage
 from locks.bearer import PresentedToken
 from locks.engine.execution import Unavailable
@@ -84,8 +84,10 @@ class LockEndpoint(Endpoint):
             "address": request.META.get("REMOTE_ADDR"),
         }
 
+    largest_body = LARGEST_BODY
+
     def body(self, request: Request, decoder: "msgspec.json.Decoder[Message]") -> Message:
-        return parse_body(request._request, decoder)
+        return parse_body(request._request, decoder, largest=self.largest_body)
 
     def note(self, request: Request, outcome: AnyOutcome) -> None:
         """What the statement has found out about the token: that it is none, or what it may do."""
@@ -100,6 +102,12 @@ class LockEndpoint(Endpoint):
             address=request.META.get("REMOTE_ADDR"),
             agent=request.META.get("HTTP_USER_AGENT", ""),
         )
+
+
+def no_content() -> HttpResponse:
+    response = HttpResponse(status=204)
+    del response["Content-Type"]
+    return response
 
 
 def answer(message: Any, *, status: int = 200) -> HttpResponse:

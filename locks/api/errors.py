@@ -9,6 +9,8 @@ from uuid import uuid4
 
 import msgspec
 
+RETRY_AFTER_SECONDS = 1
+
 
 class Code(StrEnum):
     AUTHENTICATION_REQUIRED = "authentication_required"
@@ -117,13 +119,20 @@ def scope_missing(scope: str) -> Refusal:
 
 
 def name_not_allowed(name: str) -> Refusal:
-    return Refusal(
-        403, Code.FORBIDDEN, f"The name '{name}' is outside the prefixes that the token may touch."
-    )
+    return Refusal(403, Code.FORBIDDEN, f"The name '{name}' is outside the prefixes that the token may touch.")
 
 
 def invalid_input(status: int, details: str) -> Refusal:
     return Refusal(status, Code.INVALID_INPUT, details)
+
+
+def overloaded() -> Refusal:
+    return Refusal(
+        503,
+        Code.UNAVAILABLE,
+        "Too many requests are waiting already. Try again in a moment.",
+        retry_after_ms=RETRY_AFTER_SECONDS * 1000,
+    )
 
 
 def unavailable() -> Refusal:
@@ -131,14 +140,12 @@ def unavailable() -> Refusal:
         503,
         Code.UNAVAILABLE,
         "The database cannot be reached. Try again; an Idempotency-Key makes sure that a lease is not taken twice.",
-        retry_after_ms=1000,
+        retry_after_ms=RETRY_AFTER_SECONDS * 1000,
     )
 
 
 def internal_error() -> Refusal:
-    return Refusal(
-        500, Code.INTERNAL_ERROR, "Something went wrong here. The request id leads to it in the logs."
-    )
+    return Refusal(500, Code.INTERNAL_ERROR, "Something went wrong here. The request id leads to it in the logs.")
 
 
 def never(verdict: str) -> NoReturn:

@@ -33,9 +33,7 @@ def to_refusal(exception: Exception) -> Refusal | None:
 
 
 def not_found() -> Refusal:
-    return Refusal(
-        404, Code.NOT_FOUND, "There is nothing here, or it is not yours. See /docs for what there is."
-    )
+    return Refusal(404, Code.NOT_FOUND, "There is nothing here, or it is not yours. See /docs for what there is.")
 
 
 def respond(request: Any, refusal: Refusal) -> HttpResponse:

@@ -19,9 +19,7 @@ MOST_KEYS = 50_000
 class Buckets:
     """Token buckets by key. Each refills at its rate and holds `burst_seconds` worth of it."""
 
-    def __init__(
-        self, *, rate: float, burst_seconds: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, *, rate: float, burst_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate = rate
         self._burst_seconds = burst_seconds
         self._clock = clock

@@ -7,18 +7,40 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
+from locks.models.space import LONGEST_METADATA, LONGEST_TTL_SECONDS
+
 HIGHEST_FENCING_TOKEN = 2**53 - 1
+# For the schema only: what breaks these gets an answer of its own, not that of a wrong type.
+NAME_PATTERN = r"^\.*[\p{L}\p{N}_:@+=~-][\p{L}\p{N}._:@+=~-]*(/\.*[\p{L}\p{N}_:@+=~-][\p{L}\p{N}._:@+=~-]*)*$"
+TEXT_PATTERN = r"^[^\u0000]*$"
+REASON_PATTERN = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
 
 # What a database can keep. The rest of the limits depends on the space.
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256, examples=["deploy-main"])]
-Owner: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, examples=["runner-7"])]
+Name: TypeAlias = Annotated[
+    str,
+    Meta(min_length=1, max_length=256, examples=["deploy-main"], extra_json_schema={"pattern": NAME_PATTERN}),
+]
+Owner: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=128, examples=["runner-7"], extra_json_schema={"pattern": TEXT_PATTERN})
+]
 LockDelay: TypeAlias = Annotated[int, Meta(ge=0, le=60)]
 FencingToken: TypeAlias = Annotated[int, Meta(ge=0, le=HIGHEST_FENCING_TOKEN, examples=[1794801115558])]
 # Out of range is `invalid_ttl` and not a type error, so the bounds are the view's to check.
 Ttl: TypeAlias = Annotated[
-    int, Meta(description="Whole seconds, from 1 to the space's maximum.", extra_json_schema={"minimum": 1})
+    int,
+    Meta(
+        description="Whole seconds, from 1 to the space's maximum (86,400 unless set).",
+        extra_json_schema={"minimum": 1, "maximum": LONGEST_TTL_SECONDS},
+    ),
 ]
-Metadata: TypeAlias = Annotated[str, Meta(description="Plain text.", examples=["host=runner-7 build=1842"])]
+Metadata: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="Plain text, up to the space's limit (1,024 characters unless set).",
+        examples=["host=runner-7 build=1842"],
+        extra_json_schema={"maxLength": LONGEST_METADATA, "pattern": TEXT_PATTERN},
+    ),
+]
 Milliseconds: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
@@ -51,7 +73,10 @@ class ReleaseBody(msgspec.Struct, kw_only=True):
 
 
 class ForceReleaseBody(msgspec.Struct, kw_only=True):
-    reason: Annotated[str, Meta(min_length=1, max_length=500, examples=["host is gone"])]
+    reason: Annotated[
+        str,
+        Meta(min_length=1, max_length=500, examples=["host is gone"], extra_json_schema={"pattern": REASON_PATTERN}),
+    ]
     fencing_token: FencingToken | None = None
     lock_delay_seconds: LockDelay | None = None
 

@@ -9,6 +9,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from locks.api.errors import ErrorBody
+from locks.api.messages import NAME_PATTERN
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -33,7 +34,6 @@ _TEXTS = {
 }
 _described: list[Any] = [ErrorBody]
 
-NAME_PATTERN = r"^[\p{L}\p{N}._:@+=~-]+(/[\p{L}\p{N}._:@+=~-]+)*$"
 NAME = OpenApiParameter(
     "name",
     type={"type": "string", "minLength": 1, "maxLength": 256, "pattern": NAME_PATTERN},
@@ -82,7 +82,9 @@ def describe(
         tags=[tag],
         request={"application/json": _ref(body)} if body is not None else None,
         responses={
-            (status, "application/json"): OpenApiResponse(schemas[status], description=_TEXTS.get(status, ""))
+            status if status == 204 else (status, "application/json"): OpenApiResponse(
+                None if status == 204 else schemas[status], description=_TEXTS[status]
+            )
             for status in sorted(schemas)
         },
         parameters=list(parameters),

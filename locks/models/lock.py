@@ -55,8 +55,7 @@ class Lock(models.Model):
                 name="lock_fencing_token_is_exact_in_json",
             ),
             models.CheckConstraint(
-                condition=~Q(name="")
-                & Q(LessThanOrEqual(Func(F("name"), function="octet_length"), Value(256))),
+                condition=~Q(name="") & Q(LessThanOrEqual(Func(F("name"), function="octet_length"), Value(256))),
                 name="lock_name_is_within_256_bytes",
             ),
             models.CheckConstraint(
@@ -98,13 +97,9 @@ class Lock(models.Model):
         )
         indexes = (
             # Held locks by name: the list, its pages and prefixes, whatever the number of idle names.
-            models.Index(
-                fields=("space", "name"), condition=Q(lease_id__isnull=False), name="lock_held_by_name"
-            ),
+            models.Index(fields=("space", "name"), condition=Q(lease_id__isnull=False), name="lock_held_by_name"),
             models.Index(fields=("sweep_at",), condition=Q(lease_id__isnull=False), name="lock_to_sweep"),
-            models.Index(
-                fields=("session_id",), condition=Q(session_id__isnull=False), name="lock_of_session"
-            ),
+            models.Index(fields=("session_id",), condition=Q(session_id__isnull=False), name="lock_of_session"),
         )
 
     def __str__(self) -> str:

@@ -28,9 +28,7 @@ class Session(models.Model):
             models.CheckConstraint(
                 condition=Q(ttl_seconds__gte=10, ttl_seconds__lte=300), name="session_ttl_is_within_bounds"
             ),
-            models.CheckConstraint(
-                condition=Q(expires_at__gt=F("created_at")), name="session_ends_after_it_began"
-            ),
+            models.CheckConstraint(condition=Q(expires_at__gt=F("created_at")), name="session_ends_after_it_began"),
         )
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from django.db.models.functions import Now
 from locks.models.team import Team
 
 LONGEST_TTL_SECONDS = 31_536_000
+LONGEST_METADATA = 16_384
 
 
 class Space(models.Model):
@@ -32,7 +33,7 @@ class Space(models.Model):
     )
     max_metadata_length = models.PositiveIntegerField(
         default=1_024,
-        validators=[MaxValueValidator(16_384)],
+        validators=[MaxValueValidator(LONGEST_METADATA)],
         help_text="The longest metadata, in characters.",
     )
     max_live_locks = models.PositiveIntegerField(
@@ -90,3 +91,6 @@ class SpaceUsage(models.Model):
 
     class Meta:
         db_table = "octo_space_usage"
+
+    def __str__(self) -> str:
+        return f"{self.live_locks} in {self.space}"

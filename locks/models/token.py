@@ -27,9 +27,7 @@ PRESETS: dict[str, tuple[Scope, ...]] = {
 
 class Token(models.Model):
     space = models.ForeignKey(Space, on_delete=models.PROTECT, related_name="tokens")
-    name = models.CharField(
-        max_length=128, help_text="What uses it; the owner of its leases unless they say."
-    )
+    name = models.CharField(max_length=128, help_text="What uses it; the owner of its leases unless they say.")
     public_id = models.CharField(max_length=12, unique=True, editable=False)
     digest = models.BinaryField(max_length=32, unique=True, editable=False)
     scopes = ArrayField(models.CharField(max_length=32, choices=Scope))

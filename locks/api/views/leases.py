@@ -63,9 +63,7 @@ class AcquireView(LockEndpoint):
         description="`acquired`: proceed. `held`: back off and look at the owner. `delayed` (409): the name is closed "
         "for a while after its last holder.",
         examples=[
-            OpenApiExample(
-                "a deploy", {"ttl_seconds": 60, "metadata": "host=runner-7 build=1842"}, request_only=True
-            )
+            OpenApiExample("a deploy", {"ttl_seconds": 60, "metadata": "host=runner-7 build=1842"}, request_only=True)
         ],
     )
     def post(self, request: Request, name: str) -> HttpResponse:

@@ -13,6 +13,7 @@ from locks.api import answers, messages
 from locks.api.endpoint import LockEndpoint, answer
 from locks.api.errors import invalid_input
 from locks.api.parsing import (
+    LARGEST_BODY_OF_MANY,
     check_name,
     check_names,
     check_text,
@@ -39,6 +40,8 @@ STATUSES = ("held", "delayed", "all")
 
 
 class ClaimNextView(LockEndpoint):
+    largest_body = LARGEST_BODY_OF_MANY
+
     @describe(
         "claim_next",
         "Claim the first of many names that is free",
@@ -52,9 +55,7 @@ class ClaimNextView(LockEndpoint):
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _CLAIM_NEXT)
-        asked = requests.ClaimNext(
-            names=check_names(body.names), **self.caller(request), **terms(request, body)
-        )
+        asked = requests.ClaimNext(names=check_names(body.names), **self.caller(request), **terms(request, body))
         outcome = perform(claim_next(asked))
         self.note(request, outcome)
         return answer(answers.claimed(outcome))
@@ -74,15 +75,15 @@ class AcquireAllView(LockEndpoint):
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _ACQUIRE_ALL)
-        asked = requests.AcquireAll(
-            names=check_names(body.names), **self.caller(request), **terms(request, body)
-        )
+        asked = requests.AcquireAll(names=check_names(body.names), **self.caller(request), **terms(request, body))
         rows = perform(acquire_all(asked))
         self.note(request, rows[0])
         return answer(answers.acquired_together(rows))
 
 
 class RenewAllView(LockEndpoint):
+    largest_body = LARGEST_BODY_OF_MANY
+
     @describe(
         "renew_all",
         "Keep many leases alive with one heartbeat",
@@ -111,6 +112,8 @@ class RenewAllView(LockEndpoint):
 
 
 class ReleaseAllView(LockEndpoint):
+    largest_body = LARGEST_BODY_OF_MANY
+
     @describe(
         "release_all",
         "Give many leases back",

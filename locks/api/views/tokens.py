@@ -14,9 +14,10 @@ from rest_framework.request import Request
 from locks.actions import tokens
 from locks.actions.audit import Actor
 from locks.api.authentication import HoldsToken
-from locks.api.endpoint import Endpoint, answer, request_id
+from locks.api.endpoint import Endpoint, answer, no_content, request_id
 from locks.api.errors import Code, Refusal, invalid_input, scope_missing
 from locks.api.handler import not_found
+from locks.api.messages import TEXT_PATTERN
 from locks.api.parsing import check_text, decoder, parse_body
 from locks.api.schema import OpenApiTypes, describe, query
 from locks.api.usage import usage
@@ -29,7 +30,7 @@ ScopeName: TypeAlias = Literal[
     "locks:read", "locks:write", "locks:force", "audit:read", "webhooks:manage", "tokens:manage"
 ]
 PresetName: TypeAlias = Literal["worker", "observer", "operator-bot"]
-Prefix: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256)]
+Prefix: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256, extra_json_schema={"pattern": TEXT_PATTERN})]
 
 
 class TokenDescription(msgspec.Struct, kw_only=True):
@@ -55,11 +56,11 @@ class TokenList(msgspec.Struct, kw_only=True):
 
 
 class IssueBody(msgspec.Struct, kw_only=True):
-    """`scopes` or a `preset`. Without `expires_in_days` the token expires in 90."""
+    """The scopes are those of the preset, unless `scopes` names others."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=128)]
-    preset: PresetName | None = None
-    scopes: list[ScopeName] | None = None
+    name: Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema={"pattern": TEXT_PATTERN})]
+    preset: PresetName = "worker"
+    scopes: Annotated[list[ScopeName], Meta(min_length=1)] | None = None
     prefixes: Annotated[list[Prefix], Meta(max_length=50)] = []
     expires_in_days: Annotated[int, Meta(ge=1, le=3650)] = 90
 
@@ -118,9 +119,7 @@ class TokenEndpoint(Endpoint):
             raise scope_missing(self.scope)
 
     def actor(self, request: Request) -> Actor:
-        return Actor.of_token(
-            _own(request), address=request.META.get("REMOTE_ADDR"), request_id=request_id(request)
-        )
+        return Actor.of_token(_own(request), address=request.META.get("REMOTE_ADDR"), request_id=request_id(request))
 
 
 class WhoAmIView(TokenEndpoint):
@@ -171,11 +170,7 @@ class TokensView(TokenEndpoint):
     def post(self, request: Request) -> HttpResponse:
         own = _own(request)
         body = parse_body(request._request, _ISSUE)
-        if (body.preset is None) == (body.scopes is None):
-            raise invalid_input(422, "Give either a preset or scopes.")
-        scopes = PRESETS[body.preset] if body.preset is not None else tuple(body.scopes or ())
-        if not scopes:
-            raise invalid_input(422, "A token needs at least one scope.")
+        scopes = body.scopes if body.scopes is not None else PRESETS[body.preset]
         for text in (body.name, *body.prefixes):
             check_text("name and prefixes", text)
         _check_within(own, body.prefixes)
@@ -212,7 +207,7 @@ class TokenView(TokenEndpoint):
         token = Token.objects.filter(space_id=_own(request).space_id, public_id=public_id).first()
         if token is None or not tokens.revoke(actor=self.actor(request), token=token):
             raise not_found()
-        return HttpResponse(status=204)
+        return no_content()
 
 
 class RotateView(TokenEndpoint):

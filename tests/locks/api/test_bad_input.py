@@ -124,9 +124,7 @@ def test_bodies(call, raw, status):
     refused(call("POST", "/locks/deploy-main/acquire", raw=raw), status, "invalid_input")
 
 
-@pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "application/xml"]
-)
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "application/xml"])
 @pytest.mark.usefixtures("nothing_changed")
 def test_content_types(call, content_type):
     refused(

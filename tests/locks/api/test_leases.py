@@ -12,9 +12,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_acquire_renew_release(call):
-    acquired = call(
-        "POST", "/locks/deploy-main/acquire", {"ttl_seconds": 60, "metadata": "host=runner-7 build=1842"}
-    )
+    acquired = call("POST", "/locks/deploy-main/acquire", {"ttl_seconds": 60, "metadata": "host=runner-7 build=1842"})
     assert acquired.status_code == 200
     lease = acquired.json()
     assert list(lease) == [

@@ -9,9 +9,7 @@ pytestmark = pytest.mark.django_db
 
 def test_claim_next_takes_the_first_that_is_free(call):
     call("POST", "/locks/issue-1/acquire")
-    claimed = call(
-        "POST", "/locks/claim-next", {"names": ["issue-1", "issue-2", "issue-3"], "owner": "agent-7"}
-    )
+    claimed = call("POST", "/locks/claim-next", {"names": ["issue-1", "issue-2", "issue-3"], "owner": "agent-7"})
     assert claimed.status_code == 200
     assert (claimed.json()["status"], claimed.json()["name"]) == ("acquired", "issue-2")
     assert claimed.json()["owner"] == "agent-7"

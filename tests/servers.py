@@ -1,0 +1,127 @@
+"""Real server processes on a free port, and a client for them."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+PROJECT_DIR = Path(__file__).parent.parent
+START_SECONDS = 30
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: Message
+    content: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+class Api:
+    """A keep-alive connection to a server, used by one thread. Reconnects when the server has closed it."""
+
+    def __init__(self, port: int, token: str | None = None) -> None:
+        self._token = token
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        data = None
+        if body is not None:
+            data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+        try:
+            self._connection.request(method, path, data, headers)
+            response = self._connection.getresponse()
+            return Answer(response.status, response.headers, response.read())
+        except (OSError, http.client.HTTPException):
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@dataclass
+class RunningServer:
+    """`python -m octoadmin.server` on a database of its own or the test's."""
+
+    database_url: str
+    environment: dict[str, str] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+    clients: list[Api] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        environment = os.environ | {
+            "DATABASE_URL": self.database_url, "PORT": str(self.port), "HOST": "127.0.0.1", "OCTO_WORKERS": "1",
+        } | self.environment  # fmt: skip
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "octoadmin.server"], cwd=PROJECT_DIR, env=environment, process_group=0
+        )
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, "the server stopped at once"
+            try:
+                with closing(Api(self.port)) as api:
+                    if api.call("GET", "/health").status == 200:
+                        return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError(f"the server did not answer within {START_SECONDS} s")
+
+    def kill(self) -> None:
+        """At once, with its worker processes, as a power cut would."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        for api in self.clients:
+            api.close()
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def api(self, token: str | None = None) -> Api:
+        """Closed when the server is stopped."""
+        api = Api(self.port, token)
+        self.clients.append(api)
+        return api
+
+
+@contextmanager
+def running_server(database_url: str, **environment: str) -> Iterator[RunningServer]:
+    server = RunningServer(database_url, environment)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
