@@ -24,9 +24,7 @@ def test_a_single_wrong_letter_is_noticed_without_asking_anybody():
         assert bearer.parse(text[:position] + letter + text[position + 1 :]) is None
 
 
-@pytest.mark.parametrize(
-    "text", ["", "octo_", "Bearer x", "octo_abc_def", "octo_" + "é" * 12 + "_" + "a" * 42]
-)
+@pytest.mark.parametrize("text", ["", "octo_", "Bearer x", "octo_abc_def", "octo_" + "é" * 12 + "_" + "a" * 42])
 def test_what_does_not_look_like_a_token_is_none(text):
     assert bearer.parse(text) is None
 

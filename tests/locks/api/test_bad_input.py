@@ -233,8 +233,8 @@ class TestRoutes:
 
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=1001", "limit=x", "limit=-1", "status=free", "sort=colour", "cursor=%00", "cursor=abc", "prefix=%00",
-     "sort=expires_at&status=all"],
+    ["limit=0", "limit=1001", "limit=x", "limit=-1", "status=free", "sort=colour", "cursor=%00", "cursor=abc",
+     "prefix=%00", "sort=expires_at&status=all"],
 )  # fmt: skip
 def test_list_parameters(call, query):
     refused(call("GET", f"/locks?{query}"), 422, "invalid_input")

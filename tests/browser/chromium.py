@@ -1,0 +1,34 @@
+"""Finds a Chromium for the browser tests: the system's, or Playwright's own."""
+
+import os
+import shutil
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+SYSTEM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+MAC_APPLICATIONS = (
+    Path("/Applications/Chromium.app/Contents/MacOS/Chromium"),
+    Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),
+)
+# As root there is no sandbox to be had; and nothing is to be fetched or told to anybody.
+ARGUMENTS = (
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-quic",
+    "--disable-sync",
+    "--no-first-run",
+    *(("--no-sandbox",) if os.geteuid() == 0 else ()),
+)
+
+
+def find() -> Path | None:
+    for name in SYSTEM_NAMES:
+        if found := shutil.which(name):
+            return Path(found)
+    for application in MAC_APPLICATIONS:
+        if application.exists():
+            return application
+    with sync_playwright() as playwright:
+        own = Path(playwright.chromium.executable_path)
+    return own if own.exists() else None

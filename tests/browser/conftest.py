@@ -1,0 +1,42 @@
+"""A real browser on a real server."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser import chromium
+from tests.servers import RunningServer
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    executable = chromium.find()
+    if executable is None:
+        message = "no Chromium: run `make test`, which installs one, or install it yourself"
+        pytest.fail(message) if os.environ.get("CI") else pytest.skip(message)
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=executable, args=list(chromium.ARGUMENTS))
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Browser, server: RunningServer) -> Iterator[Page]:
+    """A tab on the live server. The test fails if a page writes an error to the console, breaks the content security
+    policy or asks another host for anything."""
+    context = browser.new_context(base_url=server.url)
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on(
+        "request",
+        lambda request: (
+            None if request.url.startswith((server.url, "data:", "blob:")) else complaints.append(request.url)
+        ),
+    )
+    yield opened
+    context.close()
+    assert not complaints
