@@ -93,8 +93,9 @@ class Environment(BaseSettings):
         if url:
             try:
                 conninfo_to_dict(url)
-            except psycopg.ProgrammingError as error:
-                raise ValueError(f"{str(error).strip()}; expected postgresql://user:password@host:5432/name") from None
+            except psycopg.ProgrammingError:
+                # Its message would quote the password.
+                raise ValueError("cannot be read; expected postgresql://user:password@host:5432/name") from None
         return url
 
     @field_validator("secret_key")

@@ -1,0 +1,61 @@
+"""`manage.py issue_token`: a bearer token for a space, shown once."""
+
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import IntegrityError
+from django.utils import timezone
+
+from locks.actions import tokens
+from locks.actions.audit import Actor
+from locks.models import Scope, Space
+from locks.models.token import PRESETS
+
+
+def find_space(*, team: str, space: str) -> Space:
+    try:
+        return Space.objects.select_related("team").get(team__slug=team, slug=space, archived_at__isnull=True)
+    except Space.DoesNotExist:
+        known = [str(one) for one in Space.objects.select_related("team").order_by("team__slug", "slug")[:20]]
+        raise CommandError(f"There is no space {team}/{space}. There are: {', '.join(known) or 'none'}.") from None
+
+
+class Command(BaseCommand):
+    help = "Issues a bearer token and prints it, once."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--team", default="demo", help="the team's slug (default: demo)")
+        parser.add_argument("--space", default="main", help="the space's slug (default: main)")
+        parser.add_argument("--name", required=True, help="what will use it; unique in the space")
+        parser.add_argument("--preset", choices=list(PRESETS), default="worker", help="a usual set of scopes")
+        parser.add_argument(
+            "--scope", dest="scopes", action="append", choices=Scope.values, help="a scope, instead of the preset's"
+        )
+        parser.add_argument("--prefix", dest="prefixes", action="append", default=[], help="bind it to such names")
+        parser.add_argument("--days", type=int, default=None, help="expires after this many days (default: never)")
+        parser.add_argument("--quiet", action="store_true", help="print the token and nothing else")
+
+    def handle(self, **options: Any) -> None:
+        space = find_space(team=options["team"], space=options["space"])
+        days = options["days"]
+        if days is not None and days < 1:
+            raise CommandError("--days must be at least 1.")
+        try:
+            plaintext, token = tokens.issue(
+                actor=Actor.of_shell(),
+                space=space,
+                name=options["name"],
+                scopes=options["scopes"] or PRESETS[options["preset"]],
+                prefixes=options["prefixes"],
+                expires_at=timezone.now() + timedelta(days=days) if days else None,
+            )
+        except IntegrityError:
+            raise CommandError(f"{space} has a token named {options['name']!r} already. Take another name.") from None
+        if options["quiet"]:
+            self.stdout.write(plaintext)
+            return
+        until = f"until {token.expires_at:%Y-%m-%d}" if token.expires_at else "until it is revoked"
+        self.stdout.write(f"{plaintext}\n\nFor {token.name} in {space}, {until}: {', '.join(token.scopes)}.")
+        self.stdout.write("It is shown this once.")
