@@ -18,8 +18,20 @@ test: $(VENV)/.development check
 	@$(BIN)/python -m tests.browser.install
 	@$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --cov --cov-report term:skip-covered $(PYTEST_ARGS)
 
+# What Django needs to look at itself without a database.
+CHECK := SECRET_KEY=only-for-checks-and-nothing-else-at-all OCTO_DATA_DIR=$(VENV)/check DATABASE_URL= $(BIN)
+
 check: $(VENV)/.development
-	@$(BIN)/python -m octoadmin.check
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
+	@$(CHECK)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
+	@git ls-files --cached --others --exclude-standard 'templates/*.html' | xargs $(BIN)/djade --target-version 5.2 --check
+	@$(CHECK)/python -W ignore manage.py makemigrations --check --dry-run --verbosity 0 || \
+		{ echo "The models have changed: run manage.py makemigrations." >&2; exit 1; }
+	@$(CHECK)/python manage.py spectacular --validate --fail-on-warn --file /dev/null
+	@$(BIN)/python -m tests.audit
+	@echo "Checks passed."
 
 format: $(VENV)/.development
 	@$(BIN)/ruff check --fix-only --quiet .

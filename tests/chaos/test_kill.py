@@ -1,0 +1,168 @@
+"""`kill -9` in the middle of a claim storm: what was acknowledged is still true afterwards."""
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from octoadmin.postgres import Cluster, stop
+from tests.servers import Api, RunningServer
+
+pytestmark = pytest.mark.timeout(240)
+
+WORKERS = 6
+# Long enough to outlive the test, so that nothing ends by itself.
+TTL = 3600
+
+
+@dataclass
+class Database:
+    """A cluster with the settings it has in production, fsync included."""
+
+    cluster: Cluster
+    log: Path
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = self.cluster.start(log=log)
+        self.cluster.wait_ready(self.process)
+
+    def kill(self) -> None:
+        """The postmaster dies at once; its children notice and leave."""
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@dataclass
+class Storm:
+    """Workers that take locks of their own names and release every other one, until the server fails them.
+    What a worker asked for without hearing back is in `unknown`: it may or may not have happened."""
+
+    port: int
+    token: str
+    held: dict[str, dict] = field(default_factory=dict)
+    released: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    acknowledged: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+
+    def run(self, storm: int) -> list[threading.Thread]:
+        threads = [threading.Thread(target=self._work, args=(f"storm-{storm}/{n}",)) for n in range(WORKERS)]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _work(self, prefix: str) -> None:
+        api = Api(self.port, self.token)
+        name = ""
+        try:
+            for number in range(10_000):
+                name = f"{prefix}/{number}"
+                answer = api.call("POST", f"/locks/{name}/acquire", {"ttl_seconds": TTL})
+                if answer.status != 200:
+                    return self.unknown.add(name)
+                lease = answer.json()
+                self.held[name] = lease
+                if number % 2:
+                    answer = api.call("POST", f"/locks/{name}/release", {"lease_id": lease["lease_id"]})
+                    del self.held[name]
+                    if answer.status != 200:
+                        return self.unknown.add(name)
+                    self.released.add(name)
+                self.acknowledged.release()
+        except (OSError, http.client.HTTPException):
+            self.held.pop(name, None) if int(name.rpartition("/")[2]) % 2 else None
+            self.unknown.add(name)
+        finally:
+            api.close()
+
+
+@pytest.fixture
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    with tempfile.TemporaryDirectory(prefix="octo-chaos-") as directory:
+        database = Database(Cluster(directory=Path(directory) / "postgres"), Path(directory) / "postgres.log")
+        database.cluster.initialise()
+        database.start()
+        database.cluster.create_database()
+        yield database
+        assert database.process is not None
+        stop(database.process)
+
+
+def set_up(database: Database, server: RunningServer) -> str:
+    """Migrates, and issues a token through the command that people use."""
+    environment = os.environ | {"DATABASE_URL": server.database_url}
+    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], env=environment, check=True)
+    with psycopg.connect(server.database_url) as connection:
+        connection.execute("INSERT INTO octo_team (slug, name) VALUES ('blue', 'Blue')")
+        connection.execute(
+            """
+            INSERT INTO octo_space (team_id, slug, name, default_ttl_seconds, max_ttl_seconds, max_metadata_length,
+                                    max_live_locks, recognises_metadata, allows_eternal_tokens)
+            SELECT id, 'main', 'Main', 60, 86400, 1024, 1000000, false, false FROM octo_team
+            """
+        )
+    issue = [sys.executable, "manage.py", "issue_token", "--team", "blue", "--name", "storm", "--quiet"]
+    return subprocess.run(issue, env=environment, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def check(api: Api, storm: Storm) -> None:
+    assert storm.held
+    assert storm.released
+    for name, lease in storm.held.items():
+        found = api.call("GET", f"/locks/{name}").json()
+        assert (found["status"], found["fencing_token"]) == ("held", lease["fencing_token"]), name
+    for name in storm.released:
+        assert api.call("GET", f"/locks/{name}").json()["status"] == "free", name
+
+
+def history_agrees(url: str) -> None:
+    """Every lock that is held has an acquired event that nothing ended, and every other one was ended."""
+    with psycopg.connect(url) as connection:
+        contradictions = connection.execute(
+            """
+            SELECT lock.name, lock.lease_id IS NOT NULL AS held, began, ended
+            FROM octo_lock AS lock
+            LEFT JOIN LATERAL (
+                SELECT
+                    count(*) FILTER (WHERE kind = 'acquired') AS began,
+                    count(*) FILTER (WHERE kind <> 'acquired') AS ended
+                FROM octo_event WHERE octo_event.space_id = lock.space_id AND lock_name = lock.name
+            ) AS history ON true
+            WHERE began - ended <> (lock.lease_id IS NOT NULL)::int
+            """
+        ).fetchall()
+    assert contradictions == []
+
+
+def test_acknowledged_claims_survive_the_death_of_server_and_database(database):
+    server = RunningServer(database.cluster.conninfo(), {"OCTO_REQUESTS_PER_SECOND": "100000"})
+    try:
+        token = set_up(database, server)
+        server.start()
+        storm = Storm(server.port, token)
+        for number, kill in enumerate((server.kill, database.kill)):
+            threads = storm.run(number)
+            for _ in range(300):
+                assert storm.acknowledged.acquire(timeout=60)
+            kill()
+            for thread in threads:
+                thread.join()
+            if database.process.poll() is not None:
+                database.start()
+            if server.process.poll() is not None:
+                server.start()
+            check(server.api(token), storm)
+        history_agrees(server.database_url)
+    finally:
+        server.stop()
