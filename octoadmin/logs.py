@@ -1,28 +1,25 @@
 """Structured logs: one event a line, JSON for machines, readable on a terminal.
 
 What belongs to the request under way (its id, the team, the token's public id) is bound to the context by the
-middleware and the authentication, so each line carries it. Secrets are never passed to a logger; the
-processor below is the second fence, for what libraries might quote.
+middleware and the authentication, so each line carries it. Secrets are never passed to a logger; masking them is
+the second fence, for what libraries might quote.
 """
 
 import logging.config
 import re
 import sys
-from typing import Any
+from typing import Any, cast
 
 import structlog
-from structlog.types import EventDict, Processor, WrappedLogger
+from structlog.types import Processor, WrappedLogger
 
 # A bearer token (its public id may stay readable) and anything after "Bearer ".
 _SECRET = re.compile(r"(octo_[0-9A-Za-z]+_)[0-9A-Za-z]+|([Bb]earer )[^\s\"',]+")
 
 
-def _mask(text: str) -> str:
-    return _SECRET.sub(lambda match: f"{match[1] or match[2]}***", text)
-
-
-def mask_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    return {key: _mask(value) if isinstance(value, str) else value for key, value in event.items()}
+def mask_secrets(_logger: WrappedLogger, _method: str, line: str) -> str:
+    """The last step: whatever brought it there, no secret leaves in a line."""
+    return _SECRET.sub(lambda match: f"{match[1] or match[2]}***", line)
 
 
 _SHARED: list[Processor] = [
@@ -37,10 +34,10 @@ _SHARED: list[Processor] = [
 def logging_config(*, log_format: str, level: str) -> dict[str, Any]:
     """For logging.config.dictConfig: the standard library's records go the same way as structlog's."""
     readable = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
-    ending: list[Processor] = (
+    rendering: list[Processor] = (
         [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
         if readable
-        else [structlog.processors.format_exc_info, mask_secrets, structlog.processors.JSONRenderer()]
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
     return {
         "version": 1,
@@ -51,8 +48,8 @@ def logging_config(*, log_format: str, level: str) -> dict[str, Any]:
                 "foreign_pre_chain": _SHARED,
                 "processors": [
                     structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                    mask_secrets,
-                    *ending,
+                    *rendering,
+                    cast(Processor, mask_secrets),
                 ],
             },
         },

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import Path
@@ -69,6 +69,7 @@ class RunningServer:
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
     clients: list[Api] = field(default_factory=list)
+    log: Path | None = None
 
     @property
     def url(self) -> str:
@@ -78,9 +79,11 @@ class RunningServer:
         environment = os.environ | {
             "DATABASE_URL": self.database_url, "PORT": str(self.port), "HOST": "127.0.0.1", "OCTO_WORKERS": "1",
         } | self.environment  # fmt: skip
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "octoadmin.server"], cwd=PROJECT_DIR, env=environment, process_group=0
-        )
+        with self.log.open("ab") if self.log else nullcontext() as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "octoadmin.server"],
+                cwd=PROJECT_DIR, env=environment, process_group=0, stdout=log, stderr=log,
+            )  # fmt: skip
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             assert self.process.poll() is None, "the server stopped at once"

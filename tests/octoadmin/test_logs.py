@@ -1,0 +1,74 @@
+"""Logs: one JSON object a line, with the request's id, and never a secret."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+import structlog
+
+from locks import bearer
+from octoadmin.logs import logging_config, mask_secrets
+from tests.conftest import issue
+from tests.servers import RunningServer
+
+
+def test_tokens_are_masked_but_for_their_public_id():
+    token = bearer.generate()
+    line = mask_secrets(None, "info", f"sent {token} in Authorization: Bearer {token}")
+    assert token.split("_")[2] not in line
+    assert token.split("_")[1] in line
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_lines_of_libraries_and_tracebacks_are_masked_too(log_format):
+    token = bearer.generate()
+    script = f"""
+import logging
+from octoadmin import logs
+logs.configure(logs.logging_config(log_format="{log_format}", level="info"))
+logging.getLogger("some.library").warning("got %s", "{token}")
+try:
+    raise ValueError("Bearer {token}")
+except ValueError:
+    logging.getLogger("some.library").exception("failed")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "some.library" in done.stderr
+    assert "ValueError" in done.stderr
+    assert token.split("_")[2] not in done.stderr
+
+
+def test_a_bound_request_id_is_on_the_line():
+    handler = logging_config(log_format="json", level="info")["formatters"]["structured"]
+    formatter = structlog.stdlib.ProcessorFormatter(**{name: value for name, value in handler.items() if name != "()"})
+    structlog.contextvars.bind_contextvars(request_id="req_1")
+    try:
+        record = logging.LogRecord("octoadmin", logging.INFO, __file__, 1, "hello", None, None)
+        line = json.loads(formatter.format(record))
+    finally:
+        structlog.contextvars.clear_contextvars()
+    assert (line["request_id"], line["event"], line["level"]) == ("req_1", "hello", "info")
+
+
+@pytest.mark.timeout(60)
+def test_a_servers_log_has_ids_and_teams_and_no_secret(committed, space, tmp_path):
+    token = issue(space, "worker", "locks:read", "locks:write")
+    log = tmp_path / "log"
+    server = RunningServer(os.environ["DATABASE_URL"], {"LOG_LEVEL": "debug", "LOG_FORMAT": "json"}, log=log)
+    server.start()
+    try:
+        api = server.api(token)
+        lease = api.call("POST", "/locks/a/acquire").json()
+        answer = api.call("GET", "/whoami")
+    finally:
+        server.stop()
+    text = log.read_text()
+    assert token.split("_")[2] not in text
+    assert lease["lease_id"] not in text
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    (line,) = [line for line in lines if line.get("path") == "/whoami"]
+    assert line["request_id"] == answer.headers["X-Request-Id"]
+    assert (line["team"], line["token"], line["status"]) == ("blue", token.split("_")[1], 200)
