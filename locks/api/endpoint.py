@@ -4,6 +4,7 @@ Lean on purpose: a view decodes its body with msgspec, calls the engine and answ
 serializers and content negotiation stay out of the way.
 """
 
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -24,6 +25,7 @@ from locks.bearer import PresentedToken
 from locks.engine.execution import Unavailable
 from locks.engine.operations import Undecided
 from locks.engine.verdicts import Verdict
+from locks.models import Space
 
 Message = TypeVar("Message")
 
@@ -70,6 +72,12 @@ def request_id(request: Request) -> str:
     return cast(str, request.request_id)  # type: ignore[attr-defined]
 
 
+@lru_cache(maxsize=10_000)
+def _team_of(space_id: int) -> str:
+    """For log lines only, so it may be out of date when a team is renamed."""
+    return Space.objects.values_list("team__slug", flat=True).get(pk=space_id)
+
+
 class LockEndpoint(Endpoint):
     """For views whose token the engine's statement checks."""
 
@@ -95,6 +103,7 @@ class LockEndpoint(Endpoint):
         if outcome.verdict == Verdict.UNAUTHENTICATED or outcome.space_id is None:
             limits.note_failure(request.META.get("REMOTE_ADDR"))
             raise authentication_failed()
+        structlog.contextvars.bind_contextvars(team=_team_of(outcome.space_id))
         limits.learn_rate(token.digest, outcome.requests_per_second)
         usage.note(
             digest=token.digest,
