@@ -126,6 +126,14 @@ def check(api: Api, storm: Storm) -> None:
         assert api.call("GET", f"/locks/{name}").json()["status"] == "free", name
 
 
+def says_unavailable(api: Api) -> None:
+    for method, path in (("POST", "/locks/a/acquire"), ("GET", "/locks/a"), ("GET", "/locks"), ("GET", "/whoami")):
+        answer = api.call(method, path)
+        assert (answer.status, answer.json()["code"]) == (503, "unavailable"), path
+        assert answer.headers["Retry-After"] == "1"
+    assert api.call("GET", "/health").status == 503
+
+
 def history_agrees(url: str) -> None:
     """Every lock that is held has an acquired event that nothing ended, and every other one was ended."""
     with psycopg.connect(url) as connection:
@@ -159,6 +167,7 @@ def test_acknowledged_claims_survive_the_death_of_server_and_database(database):
             for thread in threads:
                 thread.join()
             if database.process.poll() is not None:
+                says_unavailable(server.api(token))
                 database.start()
             if server.process.poll() is not None:
                 server.start()
