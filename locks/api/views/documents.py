@@ -36,6 +36,6 @@ class SwaggerView(SpectacularSwaggerSplitView):
 
     @extend_schema(exclude=True)
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        response: Response = super().get(request, *args, **kwargs)
+        response: Response = super().get(request, *args, **kwargs)  # type: ignore[no-untyped-call]
         response["Content-Security-Policy"] = SWAGGER_POLICY
         return response
