@@ -62,11 +62,13 @@ def test_a_space_can_have_a_limit_of_its_own(call, space, worker_token):
 
 def test_a_refused_request_never_reaches_the_database(call, space, worker_token):
     Space.objects.filter(pk=space.pk).update(requests_per_second=1)
-    while call("GET", "/locks/a", token=worker_token).status_code != 429:
-        pass
-    with CaptureQueriesContext(connection) as queries:
-        assert call("GET", "/whoami", token=worker_token).status_code == 429
-    assert len(queries) == 0
+    asked: dict[int, int] = {}
+    for _ in range(20):
+        with CaptureQueriesContext(connection) as queries:
+            answer = call("GET", "/whoami", token=worker_token)
+        asked[answer.status_code] = len(queries)
+    assert asked[200] > 0
+    assert asked[429] == 0
 
 
 def test_an_address_with_wrong_tokens_is_slowed_down(call, settings):
