@@ -16,6 +16,9 @@ from locks.engine.statements import Statement
 
 Answer = TypeVar("Answer")
 
+# A server that has become read-only was demoted to a standby; the next connection finds the new primary.
+_OUT_OF_REACH = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
+
 
 class Unavailable(Exception):
     """The database could not be reached or gave up; whether the statement took effect is not known."""
@@ -40,7 +43,7 @@ async def perform_on(connection: psycopg.AsyncConnection[Any], operation: Operat
                 cursor = psycopg.AsyncRawCursor(connection, row_factory=args_row(statement.row))
                 await cursor.execute(statement.sql, parameters, prepare=statement.prepared, binary=True)
                 rows = await cursor.fetchall() if cursor.description else []
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            except _OUT_OF_REACH as error:
                 raise Unavailable(str(error)) from error
             statement, parameters = operation.send(rows)
     except StopIteration as stop:
@@ -58,7 +61,7 @@ def _execute(statement: Statement[Any], parameters: list[Any]) -> list[Any]:
         cursor = psycopg.RawCursor(connection, row_factory=args_row(statement.row))
         cursor.execute(statement.sql, parameters, prepare=statement.prepared, binary=True)
         return cursor.fetchall() if cursor.description else []
-    except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction) as error:
+    except _OUT_OF_REACH as error:
         django_connection.close()
         raise Unavailable(str(error)) from error
 

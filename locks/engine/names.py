@@ -1,6 +1,7 @@
 """Lock names: segments joined by `/`, readable anywhere, never ambiguous in a path."""
 
 import re
+import unicodedata
 
 LONGEST_NAME_BYTES = 256
 # The last part of a path decides what is asked for, so no name ends in one of these.
@@ -14,13 +15,18 @@ VERBS = frozenset(
 _NAME = re.compile(r"[\w.\-:@+=~]+(?:/[\w.\-:@+=~]+)*")
 
 
+def _without_marks(name: str) -> str:
+    """Many scripts write vowels as marks on a letter; they are part of the word."""
+    return "".join(letter for letter in name if unicodedata.category(letter) not in ("Mn", "Mc"))
+
+
 def problem_with(name: str) -> str | None:
     """What is wrong with a name, as a sentence; None if nothing is."""
     if not name:
         return "The name is empty."
     if len(name.encode(errors="surrogatepass")) > LONGEST_NAME_BYTES:
         return f"The name is longer than {LONGEST_NAME_BYTES} bytes."
-    if _NAME.fullmatch(name) is None:
+    if _NAME.fullmatch(name) is None and _NAME.fullmatch(_without_marks(name)) is None:
         return (
             "A name consists of segments joined by '/', each of letters, digits and . _ - : @ + = ~, "
             "with no empty segment."

@@ -79,13 +79,19 @@ def inspect(asked: Sequence[requests.Inspect]) -> Operation[list[outcomes.Inspec
 
 def claim_next(asked: requests.ClaimNext) -> Operation[outcomes.Claimed]:
     parameters = [_encode(asked).decode()]
-    for attempt in range(MOST_ROUNDS):
+    for _attempt in range(MOST_ROUNDS):
         (row,) = yield statements.CLAIM_NEXT, parameters
+        if row.verdict == Verdict.UNDER_WAY:
+            yield statements.AWAIT_KEY, [f"{asked.digest}{asked.idempotency_digest}"]
+            continue
         if row.verdict != Verdict.AGAIN:
             return row  # type: ignore[no-any-return]
-        if attempt == 0:
+        if row.name is None:
             # Others are after the same new names: with rows in place, each of us can pass over what is taken.
             yield statements.SEED, parameters
+        else:
+            # Whoever is working on the last open names will take them or leave them.
+            yield statements.AWAIT, [row.space_id, row.name]
     raise Undecided(statements.CLAIM_NEXT.name)
 
 

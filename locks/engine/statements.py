@@ -32,6 +32,8 @@ def _nothing(*_columns: Any) -> None:
 
 ACQUIRE = _load("acquire", outcomes.Acquired)
 ACQUIRE_ALL = _load("acquire_all", outcomes.AcquiredTogether)
+AWAIT = _load("await", _nothing)
+AWAIT_KEY = _load("await_key", _nothing)
 CLAIM_NEXT = _load("claim_next", outcomes.Claimed)
 COUNT_LIVE = _load("count_live", _nothing)
 FORCE_RELEASE = _load("force_release", outcomes.ForceReleased)

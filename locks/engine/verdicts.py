@@ -26,5 +26,7 @@ class Verdict(StrEnum):
     NO_LEASE = "no_lease"
     HELD_TOO_LONG = "held_too_long"
     CHANGED_HANDS = "changed_hands"
-    # Undecided, and nothing was changed: another snapshot is needed. Never leaves the engine.
+    # Undecided, and nothing was changed: another snapshot is needed, or the same request is under way on another
+    # connection. Neither leaves the engine.
     AGAIN = "again"
+    UNDER_WAY = "under_way"

@@ -50,6 +50,17 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT greatest(previous + 1, (extract(epoch FROM now) * 1000)::bigint)
 $$;
 
+-- Whether a key has its lease among these names already. Volatile on purpose: such a function sees what was committed
+-- until it is called, and not only what the snapshot of its caller shows.
+CREATE FUNCTION octo_key_is_live(space bigint, names json, token bigint, key bytea) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$
+    SELECT EXISTS (
+        SELECT FROM json_array_elements_text(names) AS wanted
+        JOIN octo_lock AS lock ON lock.space_id = space AND lock.name = wanted
+        WHERE lock.token_id = token AND lock.idempotency_digest = key AND lock.expires_at > clock_timestamp()
+    )
+$$;
+
 CREATE FUNCTION octo_ms(duration interval) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT (extract(epoch FROM duration) * 1000)::bigint

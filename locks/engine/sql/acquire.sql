@@ -8,20 +8,16 @@
 -- snapshot saw it, so a lease that was renewed meanwhile counts as renewed. `clock` is read only once all rows are
 -- locked, so time spent waiting is time passed: a lease that ran out meanwhile is over, and a new one starts at
 -- the end of the wait. A name that has no row is inserted; if somebody else inserted it first, nothing is changed
--- and the verdict is `again`: the next statement has a snapshot that shows it. An insert can only have waited for
--- one that was rolled back; should its lease have run out by then, the verdict is `again` as well.
+-- and the verdict is `again`: the next statement has a snapshot that shows it. After `clock` only an insert can have
+-- waited, and in the end only for one that was rolled back; what has run out by then, at `finish`, goes again too.
 --
 -- Why batches cannot deadlock. Rows are locked in (space, name) order, and all of them before the first insert,
 -- which follow in the same order. So whoever waits for a row holds only lower ones and has inserted nothing, and
--- whoever waits for an insert waits for somebody whose remaining inserts are higher.
-WITH request AS MATERIALIZED (
-    SELECT * FROM json_to_recordset($1::json) AS request (
-        n int, digest text, request_id text, channel text, address inet,
-        name text, ttl_seconds int, metadata text, owner text, lock_delay_seconds int,
-        idempotency_digest text, request_digest text
-    )
-),
-caller AS MATERIALIZED (
+-- whoever waits for an insert waits for somebody whose remaining inserts are higher. Every statement sorts names by
+-- the collation of the column, whatever the database's own.
+--
+-- Every CTE carries what the later ones need: planned for few requests, joins between them would be nested loops.
+WITH caller AS MATERIALIZED (
     SELECT
         request.n, request.request_id, request.channel, request.address, request.name, request.metadata,
         request.lock_delay_seconds,
@@ -39,18 +35,22 @@ caller AS MATERIALIZED (
             WHEN request.ttl_seconds > live.max_ttl_seconds THEN 'ttl_too_long'
             WHEN char_length(request.metadata) > live.max_metadata_length THEN 'metadata_too_long'
         END AS refusal
-    FROM request
+    FROM json_to_recordset($1::json) AS request (
+        n int, digest text, request_id text, channel text, address inet,
+        name text COLLATE "C", ttl_seconds int, metadata text, owner text, lock_delay_seconds int,
+        idempotency_digest text, request_digest text
+    )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
     ) AS live ON true
 ),
--- The name as the snapshot shows it.
+-- The lock as the snapshot shows it.
 seen AS MATERIALIZED (
     SELECT
-        caller.*, lock.id AS lock_id, lock.fencing_token, lock.holder_id, lock.owner AS held_by,
-        lock.metadata AS held_metadata, lock.acquired_at, lock.expires_at,
-        lock.lock_delay_seconds AS held_delay_seconds,
-        coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
+        caller.n, caller.request_id, caller.channel, caller.address, caller.name, caller.metadata,
+        caller.lock_delay_seconds, caller.idempotency_digest, caller.request_digest, caller.owner,
+        caller.ttl_seconds, caller.token_id, caller.public_id, caller.token_name, caller.space_id, caller.team_id,
+        caller.max_hold_seconds, caller.recognises_metadata, caller.space_is_full,
         CASE
             WHEN lock.expires_at > clock_timestamp() THEN
                 CASE
@@ -63,132 +63,127 @@ seen AS MATERIALIZED (
             WHEN coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
                  > clock_timestamp() THEN 'delayed'
             ELSE 'open'
-        END AS state
+        END AS state,
+        lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id AS held_token_id,
+        lock.owner AS held_owner, lock.metadata AS held_metadata, lock.acquired_at, lock.expires_at,
+        lock.idempotency_digest AS held_idempotency_digest, lock.request_digest AS held_request_digest,
+        lock.lock_delay_seconds AS held_delay_seconds,
+        coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at
     FROM caller
     LEFT JOIN LATERAL (
         SELECT * FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
     ) AS lock ON true
     WHERE caller.refusal IS NULL
 ),
--- Worth locking for. Of several requests for one name the first has its turn; the others go again.
-candidate AS MATERIALIZED (
-    SELECT * FROM (
-        SELECT seen.*, row_number() OVER (PARTITION BY space_id, name ORDER BY n) AS turn
-        FROM seen
-        WHERE state IN ('open', 'recognised')
-    ) AS contender
-    WHERE turn = 1
-),
+-- The same columns, with the lock as it is now.
 locked AS MATERIALIZED (
     SELECT
-        candidate.n, lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner,
-        lock.metadata, lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest,
-        lock.lock_delay_seconds,
-        coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at
-    FROM candidate
-    JOIN octo_lock AS lock ON lock.id = candidate.lock_id
-    ORDER BY candidate.space_id, candidate.name
+        seen.n, seen.request_id, seen.channel, seen.address, seen.name, seen.metadata, seen.lock_delay_seconds,
+        seen.idempotency_digest, seen.request_digest, seen.owner, seen.ttl_seconds, seen.token_id, seen.public_id,
+        seen.token_name, seen.space_id, seen.team_id, seen.max_hold_seconds, seen.recognises_metadata,
+        seen.space_is_full, seen.state,
+        lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner, lock.metadata,
+        lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest, lock.lock_delay_seconds,
+        coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
+    FROM seen
+    JOIN octo_lock AS lock ON lock.id = seen.id
+    WHERE seen.state IN ('open', 'recognised')
+    ORDER BY seen.space_id, seen.name
     FOR NO KEY UPDATE OF lock
 ),
 clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now, waited_for FROM (SELECT count(*) AS waited_for FROM locked) AS all_locked
 ),
+-- Without a verdict: to go again. Of several requests for an open name the first has its turn. Only a lease that the
+-- snapshot shows is kept: an update is first tried, and its constraints checked, on the row of the snapshot.
 decided AS MATERIALIZED (
     SELECT
-        candidate.n, candidate.request_id, candidate.channel, candidate.address, candidate.space_id,
-        candidate.team_id, candidate.name, candidate.ttl_seconds, candidate.max_hold_seconds,
-        candidate.token_id AS caller_id, candidate.token_name, candidate.public_id,
-        candidate.owner AS caller_owner, candidate.metadata AS caller_metadata,
-        candidate.lock_delay_seconds AS caller_delay_seconds,
-        candidate.idempotency_digest AS caller_idempotency_digest, candidate.request_digest AS caller_request_digest,
-        locked.id, locked.fencing_token, locked.lease_id, locked.holder_id, locked.token_id, locked.owner,
-        locked.metadata, locked.acquired_at, locked.expires_at, locked.available_at, locked.lock_delay_seconds,
-        clock.now,
+        current.*, clock.now,
         CASE
-            WHEN locked.expires_at > clock.now THEN
+            WHEN current.expires_at > clock.now THEN
                 CASE
-                    WHEN locked.token_id = candidate.token_id
-                         AND locked.idempotency_digest = candidate.idempotency_digest THEN
-                        CASE WHEN locked.request_digest = candidate.request_digest THEN 'kept' ELSE 'key_reused' END
-                    WHEN candidate.recognises_metadata AND locked.token_id = candidate.token_id
-                         AND locked.metadata IS NOT DISTINCT FROM candidate.metadata THEN 'kept'
+                    WHEN held_token_id = token_id AND held_idempotency_digest = idempotency_digest THEN
+                        CASE
+                            WHEN held_request_digest IS DISTINCT FROM request_digest THEN 'key_reused'
+                            WHEN state = 'recognised' THEN 'kept'
+                        END
+                    WHEN recognises_metadata AND held_token_id = token_id
+                         AND held_metadata IS NOT DISTINCT FROM metadata THEN
+                        CASE WHEN state = 'recognised' THEN 'kept' END
                     ELSE 'held'
                 END
-            WHEN locked.available_at > clock.now THEN 'delayed'
-            WHEN candidate.space_is_full THEN 'space_full'
-            ELSE 'acquired'
+            WHEN current.available_at > clock.now THEN 'delayed'
+            WHEN current.state NOT IN ('open', 'recognised') THEN NULL
+            WHEN current.space_is_full THEN 'space_full'
+            WHEN row_number() OVER (PARTITION BY space_id, name ORDER BY n) = 1 THEN 'acquired'
         END AS verdict
-    FROM candidate
-    JOIN locked USING (n)
+    FROM (
+        SELECT * FROM seen WHERE id IS NULL OR state NOT IN ('open', 'recognised')
+        UNION ALL
+        SELECT * FROM locked
+    ) AS current
     CROSS JOIN clock
+),
+taken AS MATERIALIZED (
+    SELECT
+        decided.*,
+        gen_random_uuid() AS new_lease_id,
+        octo_holder_id(public_id, NULL) AS new_holder_id,
+        octo_next_fencing_token(coalesce(fencing_token, 0), now) AS new_fencing_token,
+        now + least(ttl_seconds, max_hold_seconds) * interval '1 second' AS until
+    FROM decided
+    WHERE verdict = 'acquired'
 ),
 updated AS (
     UPDATE octo_lock AS lock SET
-        fencing_token = CASE WHEN kept THEN lock.fencing_token
-                             ELSE octo_next_fencing_token(taken.fencing_token, taken.now) END,
-        lease_id = CASE WHEN kept THEN lock.lease_id ELSE gen_random_uuid() END,
-        holder_id = CASE WHEN kept THEN lock.holder_id ELSE octo_holder_id(taken.public_id, NULL) END,
-        token_id = taken.caller_id,
-        session_id = CASE WHEN kept THEN lock.session_id END,
-        owner = CASE WHEN kept THEN lock.owner ELSE taken.caller_owner END,
-        metadata = CASE WHEN kept THEN lock.metadata ELSE taken.caller_metadata END,
-        ttl_seconds = taken.ttl_seconds,
-        acquired_at = CASE WHEN kept THEN lock.acquired_at ELSE taken.now END,
-        renewed_at = taken.now,
-        expires_at = CASE WHEN kept THEN greatest(lock.expires_at, taken.until) ELSE taken.until END,
-        renewals = CASE WHEN kept THEN lock.renewals ELSE 0 END,
-        idempotency_digest = CASE WHEN kept THEN lock.idempotency_digest ELSE taken.caller_idempotency_digest END,
-        request_digest = CASE WHEN kept THEN lock.request_digest ELSE taken.caller_request_digest END,
-        sweep_at = CASE WHEN kept THEN lock.sweep_at ELSE taken.until END,
-        lock_delay_seconds = CASE WHEN kept THEN lock.lock_delay_seconds ELSE taken.caller_delay_seconds END,
-        available_at = NULL,
-        changed_at = taken.now
-    FROM (
-        SELECT
-            decided.*, verdict = 'kept' AS kept,
-            least(
-                now + ttl_seconds * interval '1 second',
-                CASE WHEN verdict = 'kept' THEN acquired_at ELSE now END + max_hold_seconds * interval '1 second'
-            ) AS until
-        FROM decided
-        WHERE verdict IN ('acquired', 'kept')
-    ) AS taken
+        fencing_token = new_fencing_token, lease_id = new_lease_id, holder_id = new_holder_id,
+        token_id = taken.token_id, session_id = NULL, owner = taken.owner, metadata = taken.metadata,
+        ttl_seconds = taken.ttl_seconds, acquired_at = now, renewed_at = now, expires_at = until, renewals = 0,
+        idempotency_digest = taken.idempotency_digest, request_digest = taken.request_digest, sweep_at = until,
+        lock_delay_seconds = taken.lock_delay_seconds, available_at = NULL, changed_at = now
+    FROM taken
     WHERE lock.id = taken.id
-    RETURNING
-        taken.n, taken.verdict, lock.lease_id, lock.fencing_token, lock.holder_id, lock.owner, lock.metadata,
-        lock.acquired_at, lock.expires_at
 ),
 inserted AS (
-    INSERT INTO octo_lock AS lock (
+    INSERT INTO octo_lock (
         space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds, acquired_at,
         renewed_at, expires_at, renewals, idempotency_digest, request_digest, sweep_at, lock_delay_seconds,
         created_at, changed_at
     )
     SELECT
-        space_id, name, octo_next_fencing_token(0, now), gen_random_uuid(), octo_holder_id(public_id, NULL), token_id,
-        owner, metadata, ttl_seconds, now, now, until, 0, idempotency_digest, request_digest, until,
-        lock_delay_seconds, now, now
-    FROM (
-        SELECT
-            candidate.*, clock.now,
-            clock.now + least(ttl_seconds, max_hold_seconds) * interval '1 second' AS until
-        FROM candidate
-        CROSS JOIN clock
-        WHERE lock_id IS NULL AND NOT space_is_full
-    ) AS newcomer
+        space_id, name, new_fencing_token, new_lease_id, new_holder_id, token_id, owner, metadata, ttl_seconds, now,
+        now, until, 0, idempotency_digest, request_digest, until, lock_delay_seconds, now, now
+    FROM taken
+    WHERE id IS NULL
     ORDER BY space_id, name
     ON CONFLICT (space_id, name) DO NOTHING
-    RETURNING
-        space_id, name, lease_id, fencing_token, holder_id, owner, metadata, acquired_at, expires_at
+    RETURNING lease_id
 ),
 granted AS MATERIALIZED (
-    SELECT * FROM updated
-    UNION ALL
+    SELECT * FROM taken WHERE id IS NOT NULL OR new_lease_id IN (SELECT lease_id FROM inserted)
+),
+-- Who is recognised keeps the lease, never for less time than it had.
+kept AS MATERIALIZED (
     SELECT
-        candidate.n, 'acquired', inserted.lease_id, inserted.fencing_token, inserted.holder_id, inserted.owner,
-        inserted.metadata, inserted.acquired_at, inserted.expires_at
-    FROM inserted
-    JOIN candidate USING (space_id, name)
+        decided.*,
+        max(ttl_seconds) OVER same_lock AS longest_ttl_seconds,
+        greatest(
+            expires_at,
+            least(
+                now + max(ttl_seconds) OVER same_lock * interval '1 second',
+                acquired_at + max_hold_seconds * interval '1 second'
+            )
+        ) AS until
+    FROM decided
+    WHERE verdict = 'kept'
+    WINDOW same_lock AS (PARTITION BY id)
+),
+prolonged AS (
+    UPDATE octo_lock AS lock SET
+        ttl_seconds = greatest(lock.ttl_seconds, longest_ttl_seconds), renewed_at = greatest(lock.renewed_at, now),
+        expires_at = until, changed_at = now
+    FROM kept
+    WHERE lock.id = kept.id
 ),
 -- A takeover is never silent: first how the old lease ended, then the new one.
 recorded AS (
@@ -197,64 +192,65 @@ recorded AS (
         actor_id, actor_name, channel, address, request_id, held_ms, overdue_ms
     )
     SELECT
-        at, kind, team_id, space_id, name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
-        actor_id, actor_name, channel, address, request_id, held_ms, overdue_ms
-    FROM (
-        SELECT
-            n, 1 AS step, now AS at, 'expired' AS kind, team_id, space_id, name, fencing_token, owner, holder_id,
-            metadata, token_id, 'system' AS actor_kind, NULL::bigint AS actor_id, 'expiry' AS actor_name, channel,
-            NULL::inet AS address, request_id, octo_ms(expires_at - acquired_at) AS held_ms,
-            octo_ms(now - expires_at) AS overdue_ms
-        FROM decided
-        WHERE verdict = 'acquired' AND lease_id IS NOT NULL
-        UNION ALL
-        SELECT
-            n, 2, granted.acquired_at, 'acquired', candidate.team_id, candidate.space_id, candidate.name,
-            granted.fencing_token, granted.owner, granted.holder_id, granted.metadata, candidate.token_id, 'token',
-            candidate.token_id, candidate.token_name, candidate.channel, candidate.address, candidate.request_id,
-            NULL, NULL
-        FROM granted
-        JOIN candidate USING (n)
-        WHERE granted.verdict = 'acquired'
-    ) AS history
+        now, kind, team_id, space_id, name, history.fencing_token, history.owner, history.holder_id,
+        history.metadata, history.token_id, actor_kind, actor_id, actor_name, channel, history.address, request_id,
+        held_ms, overdue_ms
+    FROM granted
+    CROSS JOIN LATERAL (
+        VALUES
+            (1, 'expired', granted.fencing_token, held_owner, granted.holder_id, held_metadata, held_token_id,
+             'system', NULL, 'expiry', NULL, octo_ms(expires_at - acquired_at), octo_ms(now - expires_at)),
+            (2, 'acquired', new_fencing_token, granted.owner, new_holder_id, granted.metadata, granted.token_id,
+             'token', granted.token_id, token_name, granted.address, NULL, NULL)
+    ) AS history (
+        step, kind, fencing_token, owner, holder_id, metadata, token_id, actor_kind, actor_id, actor_name, address,
+        held_ms, overdue_ms
+    )
+    WHERE kind = 'acquired' OR lease_id IS NOT NULL
     ORDER BY n, step
+),
+lease AS MATERIALIZED (
+    SELECT
+        n, new_lease_id AS lease_id, new_fencing_token AS fencing_token, new_holder_id AS holder_id, owner, metadata,
+        now AS acquired_at, until AS expires_at
+    FROM granted
+    UNION ALL
+    SELECT n, lease_id, fencing_token, holder_id, held_owner, held_metadata, acquired_at, until FROM kept
+),
+finish AS MATERIALIZED (
+    SELECT clock_timestamp() AS now, waited_for FROM (SELECT count(*) AS waited_for FROM lease) AS all_inserted
 )
 SELECT
     caller.n,
     CASE
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
-        WHEN granted.n IS NOT NULL AND granted.expires_at <= clock_timestamp() THEN 'again'
-        WHEN granted.n IS NOT NULL THEN granted.verdict
-        WHEN decided.n IS NOT NULL THEN decided.verdict
-        WHEN seen.state IN ('held', 'delayed') THEN seen.state
-        WHEN seen.space_is_full AND seen.lock_id IS NULL THEN 'space_full'
+        WHEN decided.verdict IN ('acquired', 'kept') AND lease.expires_at > finish.now THEN decided.verdict
+        WHEN decided.verdict IN ('held', 'key_reused') AND decided.expires_at > finish.now THEN decided.verdict
+        WHEN decided.verdict = 'delayed' AND decided.available_at > finish.now THEN 'delayed'
+        WHEN decided.verdict = 'space_full' THEN 'space_full'
         ELSE 'again'
     END AS verdict,
     caller.name,
-    granted.lease_id,
-    coalesce(granted.fencing_token, decided.fencing_token, seen.fencing_token) AS fencing_token,
-    coalesce(granted.holder_id, decided.holder_id, seen.holder_id) AS holder_id,
-    coalesce(granted.owner, decided.owner, seen.held_by) AS owner,
-    CASE
-        WHEN granted.n IS NOT NULL THEN granted.metadata
-        WHEN decided.n IS NOT NULL THEN decided.metadata
-        ELSE seen.held_metadata
-    END AS metadata,
-    coalesce(granted.acquired_at, decided.acquired_at, seen.acquired_at) AS acquired_at,
-    coalesce(granted.expires_at, decided.expires_at, seen.expires_at) AS expires_at,
-    coalesce(decided.available_at, seen.available_at) AS available_at,
-    coalesce(decided.lock_delay_seconds, seen.held_delay_seconds) AS lock_delay_seconds,
-    (
+    lease.lease_id,
+    coalesce(lease.fencing_token, decided.fencing_token) AS fencing_token,
+    coalesce(lease.holder_id, decided.holder_id) AS holder_id,
+    coalesce(lease.owner, decided.held_owner) AS owner,
+    CASE WHEN lease.n IS NULL THEN decided.held_metadata ELSE lease.metadata END AS metadata,
+    coalesce(lease.acquired_at, decided.acquired_at) AS acquired_at,
+    coalesce(lease.expires_at, decided.expires_at) AS expires_at,
+    decided.available_at,
+    decided.held_delay_seconds AS lock_delay_seconds,
+    CASE WHEN decided.verdict = 'held' THEN (
         SELECT count(*)::int FROM octo_waiter
-        WHERE octo_waiter.space_id = caller.space_id AND octo_waiter.name = caller.name
-    ) AS waiters,
-    clock_timestamp() AS now,
+        WHERE octo_waiter.space_id = decided.space_id AND octo_waiter.name = decided.name
+    ) ELSE 0 END AS waiters,
+    finish.now,
     caller.space_id,
     caller.max_ttl_seconds,
     caller.max_metadata_length,
     caller.requests_per_second
 FROM caller
-LEFT JOIN seen USING (n)
+CROSS JOIN finish
 LEFT JOIN decided USING (n)
-LEFT JOIN granted USING (n)
+LEFT JOIN lease USING (n)
 ORDER BY caller.n

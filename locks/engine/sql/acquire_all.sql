@@ -2,7 +2,8 @@
 --
 -- $1 is one requests.AcquireAll as JSON; its names are distinct. Rows are locked in (space, name) order, whatever the
 -- order asked for, and the clock is read after the last (see acquire.sql). All or none can only be decided over rows
--- that can be locked, so names without a row get a free one and the verdict is `again`.
+-- that can be locked, so names without a row get a free one and the verdict is `again`. A retry is recognised only
+-- while it holds all of the names; if some of its leases have ended, those that are left are in its way.
 WITH caller AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
@@ -28,25 +29,25 @@ WITH caller AS MATERIALIZED (
         digest text, request_id text, channel text, address inet, names json, ttl_seconds int, metadata text,
         owner text, lock_delay_seconds int, idempotency_digest text, request_digest text
     )
-    LEFT JOIN octo_live_token AS live ON live.digest = decode(request.digest, 'hex')
+    LEFT JOIN LATERAL (
+        SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
+    ) AS live ON true
 ),
 wanted AS MATERIALIZED (
-    SELECT wanted.name, wanted.turn::int AS turn
+    SELECT wanted.name COLLATE "C" AS name, wanted.turn::int AS turn
     FROM caller
     CROSS JOIN json_array_elements_text(caller.names) WITH ORDINALITY AS wanted (name, turn)
 ),
 seen AS MATERIALIZED (
     SELECT
         wanted.turn, wanted.name, lock.id AS lock_id, lock.fencing_token, lock.holder_id, lock.owner, lock.metadata,
-        lock.acquired_at, lock.expires_at, lock.lock_delay_seconds,
-        greatest(
-            lock.expires_at + lock.lock_delay_seconds * interval '1 second', lock.available_at
-        ) AS available_at,
+        lock.acquired_at, lock.expires_at,
+        coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
         CASE
             WHEN lock.expires_at > clock_timestamp() THEN
                 CASE WHEN lock.token_id = caller.token_id AND lock.idempotency_digest = caller.idempotency_digest
                      THEN 'recognised' ELSE 'held' END
-            WHEN greatest(lock.expires_at + lock.lock_delay_seconds * interval '1 second', lock.available_at)
+            WHEN coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
                  > clock_timestamp() THEN 'delayed'
             ELSE 'open'
         END AS state
@@ -75,11 +76,8 @@ complete AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT
         seen.turn, lock.id, lock.name, lock.lease_id, lock.fencing_token, lock.holder_id, lock.token_id, lock.owner,
-        lock.metadata, lock.acquired_at, lock.expires_at, lock.lock_delay_seconds, lock.idempotency_digest,
-        lock.request_digest,
-        greatest(
-            lock.expires_at + lock.lock_delay_seconds * interval '1 second', lock.available_at
-        ) AS available_at
+        lock.metadata, lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest,
+        coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.lock_id
     WHERE (SELECT all_have_rows FROM complete)
@@ -112,7 +110,7 @@ verdict AS MATERIALIZED (
             WHEN bool_and(state = 'free') THEN 'acquired'
             WHEN bool_and(state = 'kept') THEN 'kept'
             WHEN bool_or(state = 'key_reused') THEN 'key_reused'
-            WHEN bool_or(state = 'space_full') AND bool_and(state IN ('space_full', 'free')) THEN 'space_full'
+            WHEN bool_and(state = 'space_full') THEN 'space_full'
             ELSE 'held'
         END AS verdict
     FROM decided
@@ -184,10 +182,11 @@ SELECT
         ELSE coalesce(verdict.verdict, 'again')
     END AS verdict,
     wanted.name,
-    coalesce(decided.state, seen.state) IN ('held', 'delayed') AS blocks,
+    coalesce(
+        coalesce(decided.state, seen.state) IN ('held', 'delayed')
+        OR (decided.state = 'kept' AND verdict.verdict = 'held'), false) AS blocks,
     octo_name_is_within(wanted.name, caller.prefixes) AS allowed,
-    CASE WHEN verdict.verdict = 'kept' THEN (SELECT lease_id FROM locked WHERE locked.turn = wanted.turn)
-         ELSE updated.lease_id END AS lease_id,
+    CASE WHEN verdict.verdict = 'kept' THEN decided.lease_id ELSE updated.lease_id END AS lease_id,
     coalesce(updated.fencing_token, decided.fencing_token, seen.fencing_token) AS fencing_token,
     coalesce(updated.holder_id, decided.holder_id, seen.holder_id) AS holder_id,
     coalesce(updated.owner, decided.owner, seen.owner) AS owner,

@@ -2,8 +2,13 @@
 --
 -- $1 is one requests.ClaimNext as JSON. A name whose row somebody else is working on is passed over rather than
 -- waited for, so a crowd of workers with the same list spreads over it. FOR UPDATE looks again at a row that
--- changed since the snapshot, with the clock of that moment. A name without a row is inserted; if another inserts it
--- first the verdict is `again`, and the next statement sees that row.
+-- changed since the snapshot, with the clock of that moment. A name without a row is inserted. `held` is said only
+-- where the snapshot shows every name closed. If some are open and we got none (all passed over, taken meanwhile,
+-- or inserted first by another) the verdict is `again`, with the name to wait for if the first of them has a row.
+--
+-- A retry must not pass over the name that its first try is just taking. So requests with the same key go one at a
+-- time: whoever does not get the key's lock is told `under_way`, and whoever gets it looks, with a snapshot taken
+-- after that (octo_key_is_live is volatile), whether the key has its lease already.
 WITH caller AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
@@ -14,41 +19,48 @@ WITH caller AS MATERIALIZED (
         coalesce(request.ttl_seconds, live.default_ttl_seconds) AS ttl_seconds,
         live.token_id, live.public_id, live.token_name, live.space_id, live.team_id, live.max_ttl_seconds,
         live.max_hold_seconds, live.max_metadata_length, live.requests_per_second, live.space_is_full,
-        (
-            SELECT name FROM json_array_elements_text(request.names) AS name
-            WHERE NOT octo_name_is_within(name, live.prefixes) LIMIT 1
-        ) AS name_outside,
+        outside.name AS name_outside,
         CASE
             WHEN live.token_id IS NULL THEN 'unauthenticated'
             WHEN NOT 'locks:write' = ANY (live.scopes) THEN 'scope_missing'
-            WHEN EXISTS (
-                SELECT FROM json_array_elements_text(request.names) AS name
-                WHERE NOT octo_name_is_within(name, live.prefixes)
-            ) THEN 'name_not_allowed'
+            WHEN outside.name IS NOT NULL THEN 'name_not_allowed'
             WHEN request.ttl_seconds > live.max_ttl_seconds THEN 'ttl_too_long'
             WHEN char_length(request.metadata) > live.max_metadata_length THEN 'metadata_too_long'
+            WHEN request.idempotency_digest IS NULL THEN NULL
+            WHEN NOT pg_try_advisory_xact_lock(hashtextextended(request.digest || request.idempotency_digest, 0))
+                THEN 'under_way'
+            WHEN octo_key_is_live(live.space_id, request.names, live.token_id, decode(request.idempotency_digest, 'hex'))
+                THEN 'known'
         END AS refusal
     FROM json_to_record($1::json) AS request (
         digest text, request_id text, channel text, address inet, names json, ttl_seconds int, metadata text,
         owner text, lock_delay_seconds int, idempotency_digest text, request_digest text
     )
-    LEFT JOIN octo_live_token AS live ON live.digest = decode(request.digest, 'hex')
+    LEFT JOIN LATERAL (
+        SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
+    ) AS live ON true
+    LEFT JOIN LATERAL (
+        SELECT name FROM json_array_elements_text(request.names) AS name
+        WHERE NOT octo_name_is_within(name, live.prefixes) LIMIT 1
+    ) AS outside ON true
 ),
 seen AS MATERIALIZED (
     SELECT
-        wanted.turn, wanted.name, lock.id AS lock_id, lock.lease_id, lock.fencing_token, lock.holder_id, lock.owner,
-        lock.metadata, lock.acquired_at, lock.expires_at, lock.request_digest,
+        wanted.turn, wanted.name, lock.id, lock.lease_id, lock.fencing_token, lock.holder_id, lock.owner,
+        lock.metadata, lock.acquired_at, lock.expires_at, lock.request_digest, lock.available_at,
+        coalesce(lock.available_at <= clock_timestamp(), true) AS is_open,
         lock.expires_at > clock_timestamp() AND lock.token_id = caller.token_id
-            AND lock.idempotency_digest = caller.idempotency_digest AS recognised,
-        greatest(
-            lock.expires_at + lock.lock_delay_seconds * interval '1 second', lock.available_at
-        ) AS available_at
+            AND lock.idempotency_digest = caller.idempotency_digest AS recognised
     FROM caller
     CROSS JOIN json_array_elements_text(caller.names) WITH ORDINALITY AS wanted (name, turn)
     LEFT JOIN LATERAL (
-        SELECT * FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = wanted.name LIMIT 1
+        SELECT
+            id, lease_id, fencing_token, holder_id, token_id, owner, metadata, acquired_at, expires_at,
+            idempotency_digest, request_digest,
+            coalesce(available_at, expires_at + lock_delay_seconds * interval '1 second') AS available_at
+        FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = wanted.name LIMIT 1
     ) AS lock ON true
-    WHERE caller.refusal IS NULL
+    WHERE coalesce(caller.refusal, 'known') = 'known'
 ),
 -- The retry of a request whose answer was lost: its lease, as it is.
 kept AS MATERIALIZED (
@@ -63,11 +75,11 @@ locked AS MATERIALIZED (
         seen.turn, lock.id, lock.name, lock.lease_id, lock.fencing_token, lock.owner, lock.holder_id, lock.metadata,
         lock.token_id, lock.acquired_at, lock.expires_at
     FROM seen
-    JOIN octo_lock AS lock ON lock.id = seen.lock_id
-    WHERE NOT EXISTS (SELECT FROM kept)
-      AND NOT (SELECT space_is_full FROM caller)
+    JOIN octo_lock AS lock ON lock.id = seen.id
+    WHERE seen.is_open
+      AND (SELECT refusal IS NULL AND NOT space_is_full FROM caller)
       AND coalesce(
-            greatest(lock.expires_at + lock.lock_delay_seconds * interval '1 second', lock.available_at)
+            coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
             <= clock_timestamp(), true)
     ORDER BY seen.turn
     LIMIT 1
@@ -80,9 +92,8 @@ clock AS MATERIALIZED (
 newcomer AS MATERIALIZED (
     SELECT seen.turn, seen.name
     FROM seen
-    WHERE seen.lock_id IS NULL
-      AND NOT EXISTS (SELECT FROM kept)
-      AND NOT (SELECT space_is_full FROM caller)
+    WHERE seen.id IS NULL
+      AND (SELECT refusal IS NULL AND NOT space_is_full FROM caller)
       AND seen.turn < coalesce((SELECT turn FROM locked), 2147483647)
     ORDER BY seen.turn
     LIMIT 1
@@ -173,16 +184,18 @@ recorded AS (
 )
 SELECT
     CASE
+        WHEN caller.refusal = 'known' THEN coalesce(kept.verdict, 'again')
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
-        WHEN kept.name IS NOT NULL THEN kept.verdict
-        WHEN granted.name IS NOT NULL AND granted.expires_at > clock_timestamp() THEN 'acquired'
-        WHEN granted.name IS NOT NULL OR EXISTS (SELECT FROM newcomer) THEN 'again'
-        WHEN caller.space_is_full AND EXISTS (
-            SELECT FROM seen WHERE coalesce(seen.available_at <= clock_timestamp(), true)
-        ) THEN 'space_full'
-        ELSE 'held'
+        WHEN granted.expires_at > clock_timestamp() THEN 'acquired'
+        WHEN open.name IS NULL THEN 'held'
+        WHEN caller.space_is_full THEN 'space_full'
+        ELSE 'again'
     END AS verdict,
-    coalesce(granted.name, kept.name, caller.name_outside) AS name,
+    CASE
+        WHEN caller.refusal = 'known' THEN kept.name
+        WHEN caller.refusal IS NOT NULL THEN caller.name_outside
+        ELSE coalesce(granted.name, kept.name, CASE WHEN open.id IS NOT NULL THEN open.name END)
+    END AS name,
     coalesce(granted.lease_id, kept.lease_id) AS lease_id,
     coalesce(granted.fencing_token, kept.fencing_token) AS fencing_token,
     coalesce(granted.owner, kept.owner) AS owner,
@@ -198,3 +211,4 @@ SELECT
 FROM caller
 LEFT JOIN granted ON true
 LEFT JOIN kept ON true
+LEFT JOIN (SELECT id, name FROM seen WHERE is_open ORDER BY turn LIMIT 1) AS open ON true

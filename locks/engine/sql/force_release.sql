@@ -21,37 +21,38 @@ WITH caller AS MATERIALIZED (
         END AS refusal
     FROM json_to_recordset($1::json) AS request (
         n int, digest text, space_id bigint, user_id bigint, user_name text, request_id text, channel text,
-        address inet, name text, guard bigint, reason text, lock_delay_seconds int
+        address inet, name text COLLATE "C", guard bigint, reason text, lock_delay_seconds int
     )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
     ) AS live ON true
     LEFT JOIN octo_space AS space ON request.digest IS NULL AND space.id = request.space_id
 ),
-candidate AS MATERIALIZED (
-    SELECT DISTINCT ON (caller.space_id, caller.name) caller.*, lock.id AS lock_id
+seen AS MATERIALIZED (
+    SELECT caller.*, lock.id
     FROM caller
-    JOIN octo_lock AS lock USING (space_id, name)
+    CROSS JOIN LATERAL (
+        SELECT * FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
+    ) AS lock
     WHERE caller.refusal IS NULL AND lock.lease_id IS NOT NULL
-    ORDER BY caller.space_id, caller.name, caller.n
 ),
 locked AS MATERIALIZED (
     SELECT
-        candidate.n, candidate.guard, candidate.lock_delay_seconds AS asked_delay_seconds, lock.id, lock.lease_id,
-        lock.fencing_token, lock.owner, lock.holder_id, lock.metadata, lock.token_id AS holder_token_id,
-        lock.acquired_at, lock.expires_at, lock.lock_delay_seconds
-    FROM candidate
-    JOIN octo_lock AS lock ON lock.id = candidate.lock_id
-    ORDER BY candidate.space_id, candidate.name
+        seen.n, seen.name, seen.guard, seen.reason, seen.request_id, seen.channel, seen.address, seen.space_id,
+        seen.team_id, seen.actor_id, seen.actor_name, seen.actor_kind, lock.id, lock.lease_id, lock.fencing_token,
+        lock.owner, lock.holder_id, lock.metadata, lock.token_id AS holder_token_id, lock.acquired_at,
+        lock.expires_at, coalesce(seen.lock_delay_seconds, lock.lock_delay_seconds) AS delay_seconds
+    FROM seen
+    JOIN octo_lock AS lock ON lock.id = seen.id
+    ORDER BY seen.space_id, seen.name
     FOR NO KEY UPDATE OF lock
 ),
 clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now, waited_for FROM (SELECT count(*) AS waited_for FROM locked) AS all_locked
 ),
-decided AS MATERIALIZED (
+judged AS MATERIALIZED (
     SELECT
         locked.*, clock.now,
-        coalesce(locked.asked_delay_seconds, locked.lock_delay_seconds) AS delay_seconds,
         CASE
             WHEN locked.lease_id IS NULL OR locked.expires_at <= clock.now THEN 'no_lease'
             WHEN locked.guard <> locked.fencing_token THEN 'changed_hands'
@@ -60,18 +61,27 @@ decided AS MATERIALIZED (
     FROM locked
     CROSS JOIN clock
 ),
+-- Of several requests for one lock the first that may releases it, and the others come too late.
+decided AS MATERIALIZED (
+    SELECT
+        id, name, n, now, reason, request_id, channel, address, space_id, team_id, actor_id, actor_name, actor_kind,
+        fencing_token, owner, holder_id, metadata, holder_token_id, acquired_at, expires_at,
+        delay_seconds, now + nullif(delay_seconds, 0) * interval '1 second' AS available_at,
+        CASE
+            WHEN n > min(n) FILTER (WHERE verdict = 'released') OVER (PARTITION BY id) THEN 'no_lease'
+            ELSE verdict
+        END AS verdict
+    FROM judged
+),
 updated AS (
     UPDATE octo_lock AS lock SET
         lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, owner = NULL, metadata = NULL,
         ttl_seconds = NULL, acquired_at = NULL, renewed_at = NULL, expires_at = NULL, renewals = NULL,
         idempotency_digest = NULL, request_digest = NULL, sweep_at = NULL,
         lock_delay_seconds = decided.delay_seconds,
-        available_at = CASE WHEN decided.delay_seconds > 0
-                            THEN decided.now + decided.delay_seconds * interval '1 second' END,
-        changed_at = decided.now
+        available_at = decided.available_at, changed_at = decided.now
     FROM decided
     WHERE lock.id = decided.id AND decided.verdict = 'released'
-    RETURNING decided.n, lock.available_at
 ),
 recorded AS (
     INSERT INTO octo_event (
@@ -79,13 +89,10 @@ recorded AS (
         actor_id, actor_name, channel, address, request_id, reason, held_ms
     )
     SELECT
-        decided.now, 'force_released', caller.team_id, caller.space_id, caller.name, decided.fencing_token,
-        decided.owner, decided.holder_id, decided.metadata, decided.holder_token_id, caller.actor_kind,
-        caller.actor_id, caller.actor_name, caller.channel, caller.address, caller.request_id, caller.reason,
-        octo_ms(decided.now - decided.acquired_at)
-    FROM updated
-    JOIN decided USING (n)
-    JOIN caller USING (n)
+        now, 'force_released', team_id, space_id, name, fencing_token, owner, holder_id, metadata, holder_token_id,
+        actor_kind, actor_id, actor_name, channel, address, request_id, reason, octo_ms(now - acquired_at)
+    FROM decided
+    WHERE verdict = 'released'
     ORDER BY n
     RETURNING id, space_id, lock_name
 )
@@ -94,8 +101,7 @@ SELECT
     CASE
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
         WHEN decided.n IS NOT NULL THEN decided.verdict
-        WHEN EXISTS (SELECT FROM candidate WHERE candidate.space_id = caller.space_id AND candidate.name = caller.name)
-            THEN 'again'
+        WHEN seen.n IS NOT NULL THEN 'again'
         ELSE 'no_lease'
     END AS verdict,
     caller.name,
@@ -104,14 +110,14 @@ SELECT
     decided.metadata,
     decided.acquired_at,
     decided.expires_at,
-    updated.available_at,
+    decided.available_at,
     recorded.id AS event_id,
     clock_timestamp() AS now,
     caller.space_id,
     caller.requests_per_second
 FROM caller
+LEFT JOIN seen USING (n)
 LEFT JOIN decided USING (n)
-LEFT JOIN updated USING (n)
-LEFT JOIN recorded ON updated.n IS NOT NULL
+LEFT JOIN recorded ON decided.verdict = 'released'
     AND recorded.space_id = caller.space_id AND recorded.lock_name = caller.name
 ORDER BY caller.n

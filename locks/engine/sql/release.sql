@@ -12,7 +12,7 @@ WITH caller AS MATERIALIZED (
             WHEN NOT octo_name_is_within(request.name, live.prefixes) THEN 'name_not_allowed'
         END AS refusal
     FROM json_to_recordset($1::json) AS request (
-        n int, digest text, request_id text, channel text, address inet, name text, lease_id uuid
+        n int, digest text, request_id text, channel text, address inet, name text COLLATE "C", lease_id uuid
     )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
@@ -20,7 +20,7 @@ WITH caller AS MATERIALIZED (
 ),
 seen AS MATERIALIZED (
     SELECT
-        caller.*, lock.id AS lock_id,
+        caller.*, lock.id,
         CASE
             WHEN lock.lease_id = caller.lease_id THEN 'ours'
             WHEN lock.expires_at > clock_timestamp() THEN 'held_by_another'
@@ -32,28 +32,32 @@ seen AS MATERIALIZED (
     ) AS lock ON true
     WHERE caller.refusal IS NULL
 ),
-candidate AS MATERIALIZED (
-    SELECT DISTINCT ON (space_id, name) * FROM seen WHERE state = 'ours' ORDER BY space_id, name, n
-),
 locked AS MATERIALIZED (
     SELECT
-        candidate.n, lock.id, lock.lease_id IS NOT DISTINCT FROM candidate.lease_id AS ours, lock.fencing_token,
-        lock.owner, lock.holder_id, lock.metadata, lock.token_id AS holder_token_id, lock.acquired_at,
-        lock.expires_at, lock.lock_delay_seconds
-    FROM candidate
-    JOIN octo_lock AS lock ON lock.id = candidate.lock_id
-    ORDER BY candidate.space_id, candidate.name
+        seen.n, seen.name, seen.request_id, seen.channel, seen.address, seen.token_id, seen.token_name,
+        seen.space_id, seen.team_id, lock.id, lock.lease_id IS NOT DISTINCT FROM seen.lease_id AS ours,
+        lock.fencing_token, lock.owner, lock.holder_id, lock.metadata, lock.token_id AS holder_token_id,
+        lock.acquired_at, lock.expires_at, lock.lock_delay_seconds
+    FROM seen
+    JOIN octo_lock AS lock ON lock.id = seen.id
+    WHERE seen.state = 'ours'
+    ORDER BY seen.space_id, seen.name
     FOR NO KEY UPDATE OF lock
 ),
 clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now, waited_for FROM (SELECT count(*) AS waited_for FROM locked) AS all_locked
 ),
+-- Of several requests for one lease the first releases it, and the others come too late.
 decided AS MATERIALIZED (
     SELECT
         locked.*, clock.now,
         CASE
-            WHEN locked.ours AND locked.expires_at > clock.now THEN 'released'
-            WHEN locked.expires_at > clock.now THEN 'held_by_another'
+            WHEN locked.expires_at > clock.now THEN
+                CASE
+                    WHEN NOT locked.ours THEN 'held_by_another'
+                    WHEN row_number() OVER (PARTITION BY locked.id ORDER BY locked.n) = 1 THEN 'released'
+                    ELSE 'no_lease'
+                END
             ELSE 'no_lease'
         END AS verdict
     FROM locked
@@ -64,12 +68,10 @@ updated AS (
         lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, owner = NULL, metadata = NULL,
         ttl_seconds = NULL, acquired_at = NULL, renewed_at = NULL, expires_at = NULL, renewals = NULL,
         idempotency_digest = NULL, request_digest = NULL, sweep_at = NULL,
-        available_at = CASE WHEN decided.lock_delay_seconds > 0
-                            THEN decided.now + decided.lock_delay_seconds * interval '1 second' END,
+        available_at = decided.now + nullif(decided.lock_delay_seconds, 0) * interval '1 second',
         changed_at = decided.now
     FROM decided
     WHERE lock.id = decided.id AND decided.verdict = 'released'
-    RETURNING decided.n
 ),
 recorded AS (
     INSERT INTO octo_event (
@@ -77,25 +79,18 @@ recorded AS (
         actor_id, actor_name, channel, address, request_id, held_ms
     )
     SELECT
-        decided.now, 'released', caller.team_id, caller.space_id, caller.name, decided.fencing_token, decided.owner,
-        decided.holder_id, decided.metadata, decided.holder_token_id, 'token', caller.token_id, caller.token_name,
-        caller.channel, caller.address, caller.request_id, octo_ms(decided.now - decided.acquired_at)
-    FROM updated
-    JOIN decided USING (n)
-    JOIN caller USING (n)
+        now, 'released', team_id, space_id, name, fencing_token, owner, holder_id, metadata, holder_token_id, 'token',
+        token_id, token_name, channel, address, request_id, octo_ms(now - acquired_at)
+    FROM decided
+    WHERE verdict = 'released'
     ORDER BY n
 )
 SELECT
     caller.n,
-    CASE
-        WHEN caller.refusal IS NOT NULL THEN caller.refusal
-        WHEN decided.n IS NOT NULL THEN decided.verdict
-        WHEN seen.state = 'ours' THEN 'again'
-        ELSE seen.state
-    END AS verdict,
+    coalesce(caller.refusal, decided.verdict, nullif(seen.state, 'ours'), 'again') AS verdict,
     caller.name,
     caller.lease_id,
-    decided.fencing_token,
+    CASE WHEN decided.verdict = 'released' THEN decided.fencing_token END AS fencing_token,
     clock_timestamp() AS now,
     caller.space_id,
     caller.requests_per_second

@@ -4,8 +4,10 @@
 INSERT INTO octo_lock (space_id, name, fencing_token, lock_delay_seconds)
 SELECT live.space_id, name, 0, 0
 FROM json_to_record($1::json) AS request (digest text, names json)
-JOIN octo_live_token AS live ON live.digest = decode(request.digest, 'hex')
+CROSS JOIN LATERAL (
+    SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
+) AS live
 CROSS JOIN json_array_elements_text(request.names) AS name
 WHERE 'locks:write' = ANY (live.scopes) AND octo_name_is_within(name, live.prefixes)
-ORDER BY name
+ORDER BY name COLLATE "C"
 ON CONFLICT (space_id, name) DO NOTHING

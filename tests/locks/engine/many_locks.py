@@ -1,0 +1,35 @@
+"""Fills a space with names, `many/000001` and so on, faster than acquiring them would."""
+
+from django.db import connection
+
+
+def hold(space_id: int, count: int) -> None:
+    """Live locks: adds as many as are missing until there are `count`."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO octo_lock (
+                space_id, name, fencing_token, lease_id, holder_id, token_id, owner, ttl_seconds, acquired_at,
+                renewed_at, expires_at, renewals, sweep_at, lock_delay_seconds
+            )
+            SELECT
+                %s, 'many/' || to_char(number, 'FM000000'), 1, gen_random_uuid(), 'h_of_the_crowd', 1, 'the crowd',
+                3600, now(), now(), now() + interval '1 hour', 0, now() + interval '1 hour', 0
+            FROM generate_series(1, %s) AS number
+            ORDER BY random()
+            ON CONFLICT (space_id, name) DO NOTHING
+            """,
+            [space_id, count],
+        )
+
+
+def leave_idle(space_id: int, count: int) -> None:
+    """Names that were used once, `many/000001x` and so on."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO octo_lock (space_id, name, fencing_token, lock_delay_seconds)
+            SELECT %s, 'many/' || to_char(number, 'FM000000') || 'x', 1, 0 FROM generate_series(1, %s) AS number
+            """,
+            [space_id, count],
+        )

@@ -1,0 +1,131 @@
+"""What an operation costs does not depend on how many locks there are, and heartbeats stay heap-only.
+
+Cost is counted in pages touched, not in time, so that a busy machine cannot fail a test.
+"""
+
+import random
+from uuid import UUID
+
+import pytest
+from django.db import connection
+
+from locks.engine import requests, statements
+from locks.engine.execution import perform
+from locks.engine.operations import renew
+from locks.models import Lock
+from tests.locks.engine.conftest import Engine
+from tests.locks.engine.many_locks import hold, leave_idle
+from tests.locks.engine.plans import assert_page_is_one_index_scan, explain
+
+pytestmark = pytest.mark.usefixtures("committed")
+
+FEW, MANY = 100, 100_000
+SAMPLES = 50
+
+
+def statistics(columns: str, view: str) -> tuple[int, ...]:
+    """What the server has counted up to this moment."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+        cursor.execute(f"SELECT {columns} FROM {view}")
+        return cursor.fetchone()
+
+
+def pages_touched() -> int:
+    """Of all our tables, since a statement also reads the token and writes the history."""
+    (pages,) = statistics(
+        "sum(heap_blks_hit + heap_blks_read + coalesce(idx_blks_hit + idx_blks_read, 0))::bigint",
+        "pg_statio_user_tables",
+    )
+    return pages
+
+
+def updates() -> tuple[int, int]:
+    """Of the lock table: all, and those that touched no index."""
+    return statistics("n_tup_upd, n_tup_hot_upd", "pg_stat_user_tables WHERE relname = 'octo_lock'")
+
+
+def tidy_up() -> None:
+    """What autovacuum does within a minute."""
+    connection.cursor().execute("VACUUM ANALYZE octo_lock")
+
+
+def sample(count: int) -> list[tuple[str, UUID]]:
+    names = [f"many/{number:06}" for number in random.sample(range(1, count + 1), SAMPLES)]
+    return list(Lock.objects.filter(name__in=names).values_list("name", "lease_id"))
+
+
+def costs(engine: Engine, count: int) -> dict[str, float]:
+    """The pages that each operation touches, on average."""
+    some = sample(count)
+    verbs = {
+        "acquire, held": lambda name, _lease_id: engine.acquire(name).verdict == "held",
+        "renew": lambda name, lease_id: engine.renew(name, lease_id).verdict == "renewed",
+        "release": lambda name, lease_id: engine.release(name, lease_id).verdict == "released",
+        "acquire, free": lambda name, _lease_id: engine.acquire(name, ttl_seconds=3600).verdict == "acquired",
+        "acquire, new": lambda name, _lease_id: engine.acquire(f"{name}/{count}").verdict == "acquired",
+    }
+    pages = {}
+    for label, verb in verbs.items():
+        before = pages_touched()
+        for name, lease_id in some:
+            assert verb(name, lease_id)
+        pages[label] = (pages_touched() - before) / SAMPLES
+    return pages
+
+
+def assert_the_same(few: dict[str, float], many: dict[str, float]) -> None:
+    """Over the life of a lease. The trees of the indexes are a level higher, which single operations may show."""
+    assert sum(many.values()) < 1.5 * sum(few.values()), (few, many)
+
+
+def test_a_hundred_thousand_locks_cost_no_more_than_a_hundred(engine, space):
+    hold(space.pk, FEW)
+    tidy_up()
+    few = costs(engine, FEW)
+    hold(space.pk, MANY)
+    tidy_up()
+    assert_the_same(few, costs(engine, MANY))
+
+
+def test_a_page_of_a_hundred_thousand_locks_is_one_index_scan(engine, space):
+    hold(space.pk, MANY)
+    leave_idle(space.pk, 20_000)
+    tidy_up()
+    plan = explain(statements.LIST_BY_NAME, [engine.digest, "", None, "held", 100, "many/050000"])
+    assert_page_is_one_index_scan(plan, index="lock_held_by_name", rows=100)
+
+
+@pytest.mark.skipif(
+    "enable_seqscan=off" not in connection.settings_dict["OPTIONS"].get("options", ""),
+    reason="without enable_seqscan=off, statements planned for few locks read them all until autovacuum has been",
+)
+def test_statements_planned_for_few_locks_are_right_for_many_at_once(engine, space):
+    hold(space.pk, FEW)
+    tidy_up()
+    few = costs(engine, FEW)
+    hold(space.pk, 20_000)
+    assert_the_same(few, costs(engine, 20_000))
+
+
+def test_heartbeats_are_heap_only_updates(engine, space):
+    hold(space.pk, 1_000)
+    tidy_up()
+    asked = [
+        requests.Renew(digest=engine.digest, name=name, lease_id=lease_id)
+        for name, lease_id in Lock.objects.order_by("?").values_list("name", "lease_id")
+    ]
+    # Whoever looks at the table for long, as an autovacuum may just do, keeps old versions and so fills the pages.
+    assert any(share_of_heap_only_updates(asked) >= 0.95 for _attempt in range(3))
+
+
+def share_of_heap_only_updates(asked: list[requests.Renew]) -> float:
+    """Over two heartbeats of each lease, one in a batch and one by itself."""
+    before, hot_before = updates()
+    for start in range(0, len(asked), 100):
+        perform(renew(asked[start : start + 100]))
+    for one in asked:
+        perform(renew([one]))
+    after, hot_after = updates()
+    assert after - before == 2 * len(asked)
+    return (hot_after - hot_before) / (after - before)

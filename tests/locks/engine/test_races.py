@@ -1,0 +1,372 @@
+"""Two workers at one lock: the second had to wait for the first, and is answered rightly all the same.
+
+The first one's transaction is kept open, which nothing in the product ever does, so that every race can be held
+still at its worst moment.
+"""
+
+import time
+
+import pytest
+from django.db import connection, transaction
+
+from locks.engine import requests
+from locks.engine.execution import perform
+from locks.engine.operations import acquire
+from locks.models import Event, Lock
+from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
+from tests.locks.engine.passing_time import pass_seconds
+
+pytestmark = pytest.mark.usefixtures("committed")
+
+
+@pytest.fixture
+def other(committed):
+    with meanwhile() as other:
+        yield other
+
+
+@pytest.fixture
+def expired(engine):
+    """A name whose lease ran out ten seconds ago, unnoticed."""
+    lease = engine.acquire("deploy", ttl_seconds=10, owner="old")
+    pass_seconds(20)
+    return lease
+
+
+@pytest.fixture
+def free(engine):
+    """A name that was used before."""
+    lease = engine.acquire("deploy")
+    engine.release("deploy", lease.lease_id)
+    return lease
+
+
+def kinds() -> list[str]:
+    return list(Event.objects.filter(lock_name="deploy").order_by("id").values_list("kind", flat=True))
+
+
+def work_on(name: str) -> None:
+    Lock.objects.select_for_update(no_key=True).get(name=name)
+
+
+def wait_until_over(lease, other) -> None:
+    while other.now() <= lease.expires_at:
+        time.sleep(0.01)
+
+
+def give_up(future):
+    """For the races that end with a rollback."""
+    transaction.set_rollback(True)
+    return future
+
+
+class TestAcquire:
+    def test_a_lease_renewed_meanwhile_is_held(self, engine, other):
+        lease = engine.acquire("deploy", ttl_seconds=1, owner="first")
+        with transaction.atomic():
+            renewed = engine.renew("deploy", lease.lease_id, ttl_seconds=60)
+            wait_until_over(lease, other)
+            second = other.waits(engine.acquire, "deploy", owner="second")
+        answer = second.result(LONGEST_WAIT)
+        assert (answer.verdict, answer.owner, answer.expires_at) == ("held", "first", renewed.expires_at)
+        assert kinds() == ["acquired"]
+
+    def test_a_renewal_that_was_rolled_back_does_not_count(self, engine, other):
+        lease = engine.acquire("deploy", ttl_seconds=1)
+        with transaction.atomic():
+            engine.renew("deploy", lease.lease_id, ttl_seconds=60)
+            wait_until_over(lease, other)
+            second = give_up(other.waits(engine.acquire, "deploy"))
+        assert second.result(LONGEST_WAIT).verdict == "acquired"
+        assert kinds() == ["acquired", "expired", "acquired"]
+
+    @pytest.mark.parametrize("state", ["free", "expired"])
+    def test_the_new_lease_begins_at_the_end_of_the_wait(self, engine, other, request, state):
+        request.getfixturevalue(state)
+        with transaction.atomic():
+            work_on("deploy")
+            second = other.waits(engine.acquire, "deploy", ttl_seconds=60)
+            while_waiting = other.now()
+        lease = second.result(LONGEST_WAIT)
+        assert lease.verdict == "acquired"
+        assert lease.acquired_at > while_waiting
+        assert (lease.expires_at - lease.acquired_at).total_seconds() == 60
+
+    def test_a_lease_that_came_and_went_during_the_wait_is_over(self, engine, other, free):
+        with transaction.atomic():
+            engine.acquire("deploy", ttl_seconds=10, owner="first")
+            second = other.waits(engine.acquire, "deploy", owner="second")
+            pass_seconds(20)
+        answer = second.result(LONGEST_WAIT)
+        assert (answer.verdict, answer.owner) == ("acquired", "second")
+        assert kinds() == ["acquired", "released", "acquired", "expired", "acquired"]
+
+    def test_a_lease_that_was_taken_during_the_wait_is_held(self, engine, other, free):
+        with transaction.atomic():
+            first = engine.acquire("deploy", owner="first", metadata="m")
+            second = other.waits(engine.acquire, "deploy")
+        answer = second.result(LONGEST_WAIT)
+        assert (answer.verdict, answer.owner, answer.metadata) == ("held", "first", "m")
+        assert (answer.lease_id, answer.fencing_token) == (None, first.fencing_token)
+
+    def test_a_name_closed_during_the_wait_is_delayed(self, engine, other, expired):
+        with transaction.atomic():
+            lease = engine.acquire("deploy")
+            second = other.waits(engine.acquire, "deploy")
+            engine.force_release("deploy", guard=lease.fencing_token, lock_delay_seconds=60)
+        assert second.result(LONGEST_WAIT).verdict == "delayed"
+
+    def test_nobody_is_told_held_of_a_lease_that_ran_out_while_the_batch_waited(self, engine, other, free):
+        engine.acquire("short", ttl_seconds=1)
+        asked = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
+        with transaction.atomic():
+            work_on("deploy")
+            second = other.waits(lambda: perform(acquire(asked)))
+            time.sleep(1.01)
+        assert [answer.verdict for answer in second.result(LONGEST_WAIT)] == ["acquired", "acquired"]
+
+    def test_a_lease_renewed_while_the_batch_waited_elsewhere_is_not_taken(self, engine, other, free):
+        short = engine.acquire("short", ttl_seconds=1)
+        asked = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
+        with meanwhile() as holder, transaction.atomic():
+            work_on("deploy")
+            second = other.waits(lambda: perform(acquire(asked)))
+            renewed = holder.starts(engine.renew, "short", short.lease_id, ttl_seconds=60).result(LONGEST_WAIT)
+            wait_until_over(short, other)
+        answers = second.result(LONGEST_WAIT)
+        assert [answer.verdict for answer in answers] == ["acquired", "held"]
+        assert answers[1].expires_at == renewed.expires_at
+
+    def test_a_retry_that_overtakes_its_original_gets_the_same_lease(self, engine, other, free):
+        terms = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+        with transaction.atomic():
+            first = engine.acquire("deploy", **terms)
+            retry = other.waits(engine.acquire, "deploy", **terms)
+        answer = retry.result(LONGEST_WAIT)
+        assert (answer.verdict, answer.lease_id) == ("kept", first.lease_id)
+
+
+class TestNewNames:
+    def test_the_second_to_insert_is_told_of_the_first(self, engine, other):
+        with transaction.atomic():
+            first = engine.acquire("deploy", owner="first", metadata="m")
+            second = other.waits(engine.acquire, "deploy", owner="second")
+        answer = second.result(LONGEST_WAIT)
+        assert (answer.verdict, answer.owner, answer.metadata) == ("held", "first", "m")
+        assert answer.fencing_token == first.fencing_token
+        assert kinds() == ["acquired"]
+
+    def test_the_second_acquires_if_the_first_gives_up(self, engine, other):
+        with transaction.atomic():
+            engine.acquire("deploy")
+            second = give_up(other.waits(engine.acquire, "deploy", owner="second"))
+        answer = second.result(LONGEST_WAIT)
+        assert (answer.verdict, answer.owner) == ("acquired", "second")
+        assert answer.expires_at > other.now()
+        assert kinds() == ["acquired"]
+
+    def test_nobody_is_granted_a_lease_that_ran_out_while_its_insert_waited(self, engine, other):
+        with transaction.atomic():
+            engine.acquire("deploy")
+            second = other.waits(engine.acquire, "deploy", ttl_seconds=1)
+            time.sleep(1.01)
+            give_up(second)
+        answer = second.result(LONGEST_WAIT)
+        assert answer.verdict == "acquired"
+        assert answer.expires_at > answer.now
+        # The lease that came too late was nobody's, but it was there; the history says so.
+        assert kinds() == ["acquired", "expired", "acquired"]
+
+    def test_nobody_is_told_held_of_a_lease_that_ran_out_while_another_insert_waited(self, engine, other):
+        engine.acquire("short", ttl_seconds=1)
+        asked = [requests.Acquire(digest=engine.digest, name=name) for name in ("deploy", "short")]
+        with transaction.atomic():
+            engine.acquire("deploy")
+            second = other.waits(lambda: perform(acquire(asked)))
+            time.sleep(1.01)
+        assert [answer.verdict for answer in second.result(LONGEST_WAIT)] == ["held", "acquired"]
+
+    def test_a_retry_that_overtakes_its_original_gets_the_same_lease(self, engine, other):
+        terms = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+        with transaction.atomic():
+            first = engine.acquire("deploy", **terms)
+            retry = other.waits(engine.acquire, "deploy", **terms)
+        assert retry.result(LONGEST_WAIT).lease_id == first.lease_id
+
+    def test_in_acquire_all_too(self, engine, other):
+        with transaction.atomic():
+            engine.acquire("b", owner="first")
+            second = other.waits(engine.acquire_all, ["c", "b", "a"])
+        rows = second.result(LONGEST_WAIT)
+        assert [(row.verdict, row.name, row.blocks) for row in rows] == [
+            ("held", "c", False),
+            ("held", "b", True),
+            ("held", "a", False),
+        ]
+
+    def test_in_claim_next_the_second_gets_the_next_name(self, engine, other):
+        with transaction.atomic():
+            assert engine.claim_next(["deploy", "next"]).name == "deploy"
+            second = other.waits(engine.claim_next, ["deploy", "next"])
+        assert second.result(LONGEST_WAIT).name == "next"
+
+
+class TestHolders:
+    def test_a_renewal_that_waited_past_the_expiry_revives_nothing(self, engine, other):
+        lease = engine.acquire("deploy", ttl_seconds=1)
+        with transaction.atomic():
+            work_on("deploy")
+            renewal = other.waits(engine.renew, "deploy", lease.lease_id)
+            wait_until_over(lease, other)
+        assert renewal.result(LONGEST_WAIT).verdict == "no_lease"
+        assert engine.acquire("deploy").verdict == "acquired"
+
+    def test_a_release_that_waited_past_the_expiry_releases_nothing(self, engine, other):
+        lease = engine.acquire("deploy", ttl_seconds=1)
+        with transaction.atomic():
+            work_on("deploy")
+            release = other.waits(engine.release, "deploy", lease.lease_id)
+            wait_until_over(lease, other)
+        assert release.result(LONGEST_WAIT).verdict == "no_lease"
+        assert kinds() == ["acquired"]
+
+    @pytest.mark.parametrize("verb", ["renew", "release"])
+    def test_who_was_forced_out_meanwhile_has_no_lease(self, engine, other, verb):
+        lease = engine.acquire("deploy")
+        with transaction.atomic():
+            engine.force_release("deploy")
+            late = other.waits(getattr(engine, verb), "deploy", lease.lease_id)
+        assert late.result(LONGEST_WAIT).verdict == "no_lease"
+        assert kinds() == ["acquired", "force_released"]
+
+    @pytest.mark.parametrize("verb", ["renew", "release"])
+    def test_who_was_followed_by_another_meanwhile_is_told_so(self, engine, other, verb):
+        lease = engine.acquire("deploy")
+        with transaction.atomic():
+            engine.release("deploy", lease.lease_id)
+            engine.acquire("deploy", owner="next")
+            late = other.waits(getattr(engine, verb), "deploy", lease.lease_id)
+        assert late.result(LONGEST_WAIT).verdict == "held_by_another"
+        assert engine.inspect("deploy").owner == "next"
+
+    def test_force_release_spares_who_came_meanwhile_if_guarded(self, engine, other):
+        lease = engine.acquire("deploy")
+        with transaction.atomic():
+            engine.release("deploy", lease.lease_id)
+            new = engine.acquire("deploy")
+            force = other.waits(engine.force_release, "deploy", guard=lease.fencing_token)
+        answer = force.result(LONGEST_WAIT)
+        assert (answer.verdict, answer.fencing_token) == ("changed_hands", new.fencing_token)
+
+    def test_two_release_at_once_and_one_event_is_written(self, engine, other):
+        lease = engine.acquire("deploy")
+        with transaction.atomic():
+            assert engine.release("deploy", lease.lease_id).verdict == "released"
+            second = other.waits(engine.release, "deploy", lease.lease_id)
+        assert second.result(LONGEST_WAIT).verdict == "no_lease"
+        assert kinds() == ["acquired", "released"]
+
+
+class TestTidying:
+    """What the sweep and the retention will do to rows while others are at them."""
+
+    def test_an_end_that_was_recorded_meanwhile_is_not_recorded_again(self, engine, other, expired):
+        with transaction.atomic():
+            sweep("deploy")
+            second = other.waits(engine.acquire, "deploy")
+        assert second.result(LONGEST_WAIT).verdict == "acquired"
+        assert kinds() == ["acquired", "expired", "acquired"]
+
+    def test_nor_by_claim_next_and_acquire_all(self, engine, other, expired):
+        with transaction.atomic():
+            sweep("deploy")
+            second = other.waits(engine.claim_next, ["deploy"])
+        assert second.result(LONGEST_WAIT).verdict == "acquired"
+        pass_seconds(3600)
+        with transaction.atomic():
+            sweep("deploy")
+            third = other.waits(engine.acquire_all, ["deploy"])
+        assert third.result(LONGEST_WAIT)[0].verdict == "acquired"
+        assert kinds() == ["acquired", "expired", "acquired", "expired", "acquired"]
+
+    @pytest.mark.parametrize("verb", ["acquire", "claim_next", "acquire_all"])
+    def test_a_row_that_was_removed_meanwhile_is_a_new_name(self, engine, other, free, verb):
+        with transaction.atomic():
+            Lock.objects.filter(name="deploy").delete()
+            second = other.waits(getattr(engine, verb), "deploy" if verb == "acquire" else ["deploy"])
+        answer = second.result(LONGEST_WAIT)
+        lease = answer[0] if verb == "acquire_all" else answer
+        assert lease.verdict == "acquired"
+        assert lease.fencing_token > free.fencing_token
+        assert kinds() == ["acquired", "released", "acquired"]
+
+    @pytest.mark.parametrize("verb", ["renew", "release"])
+    def test_an_expired_row_that_was_removed_meanwhile_is_no_lease(self, engine, other, expired, verb):
+        with transaction.atomic():
+            Lock.objects.filter(name="deploy").delete()
+            late = other.waits(getattr(engine, verb), "deploy", expired.lease_id)
+        assert late.result(LONGEST_WAIT).verdict == "no_lease"
+
+
+class TestClaimNext:
+    def test_a_name_somebody_is_working_on_is_passed_over(self, engine, other, free):
+        with transaction.atomic():
+            work_on("deploy")
+            assert other.starts(engine.claim_next, ["deploy", "next"]).result(LONGEST_WAIT).name == "next"
+
+    def test_the_last_free_name_is_waited_for(self, engine, other, free):
+        with transaction.atomic():
+            work_on("deploy")
+            claim = other.waits(engine.claim_next, ["deploy"])
+        assert claim.result(LONGEST_WAIT).verdict == "acquired"
+
+    def test_held_is_said_only_when_it_is_taken(self, engine, other, free):
+        with transaction.atomic():
+            first = engine.acquire("deploy")
+            claim = other.waits(engine.claim_next, ["deploy"])
+        answer = claim.result(LONGEST_WAIT)
+        assert (answer.verdict, answer.available_at) == ("held", first.expires_at)
+
+
+class TestAcquireAll:
+    def test_waits_for_all_and_begins_at_the_end(self, engine, other, free):
+        engine.release("next", engine.acquire("next").lease_id)
+        with transaction.atomic():
+            work_on("next")
+            both = other.waits(engine.acquire_all, ["deploy", "next"], ttl_seconds=60)
+            while_waiting = other.now()
+        rows = both.result(LONGEST_WAIT)
+        assert {row.verdict for row in rows} == {"acquired"}
+        assert all(row.acquired_at > while_waiting for row in rows)
+
+    def test_takes_none_if_one_was_taken_meanwhile(self, engine, other, free):
+        with transaction.atomic():
+            engine.acquire("deploy", owner="first")
+            both = other.waits(engine.acquire_all, ["a", "deploy"])
+        rows = both.result(LONGEST_WAIT)
+        assert [(row.verdict, row.blocks, row.owner) for row in rows] == [
+            ("held", False, None),
+            ("held", True, "first"),
+        ]
+        assert engine.inspect("a").verdict == "free"
+
+
+def sweep(name: str) -> None:
+    """Records the end of a lease that ran out, and frees its row, as the sweep does."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH over AS (
+                SELECT * FROM octo_lock WHERE name = %s AND expires_at <= clock_timestamp() FOR NO KEY UPDATE
+            ), freed AS (
+                UPDATE octo_lock AS lock SET
+                    lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, owner = NULL,
+                    metadata = NULL, ttl_seconds = NULL, acquired_at = NULL, renewed_at = NULL, expires_at = NULL,
+                    renewals = NULL, idempotency_digest = NULL, request_digest = NULL, sweep_at = NULL
+                FROM over WHERE lock.id = over.id
+            )
+            INSERT INTO octo_event (kind, space_id, lock_name, fencing_token, actor_kind, actor_name, channel)
+            SELECT 'expired', space_id, name, fencing_token, 'system', 'expiry', 'task' FROM over
+            """,
+            [name],
+        )
