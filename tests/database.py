@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,13 +46,19 @@ def maintenance() -> Iterator[psycopg.Connection]:
 
 def create_copy(database: str) -> None:
     """A fresh copy of the template, whatever was there before."""
+    copy = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+        sql.Identifier(database), sql.Identifier(os.environ[TEMPLATE])
+    )
     with maintenance() as connection:
-        drop(connection, database)
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
-                sql.Identifier(database), sql.Identifier(os.environ[TEMPLATE])
-            )
-        )
+        for _attempt in range(20):
+            drop(connection, database)
+            try:
+                connection.execute(copy)
+                return
+            except psycopg.errors.ObjectInUse:
+                # Autovacuum is looking at the template; it does not stay.
+                time.sleep(0.5)
+    raise AssertionError(f"{database} could not be copied from the template")
 
 
 def drop(connection: psycopg.Connection, database: str) -> None:

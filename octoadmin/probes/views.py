@@ -2,15 +2,18 @@
 
 import logging
 import time
+from collections.abc import Callable
+from functools import wraps
 
 from django.conf import settings
 from django.db import Error
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.log import log_response
-from django.views.decorators.http import require_safe
+from django.views.decorators.csrf import csrf_exempt
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
-from locks.api.errors import RETRY_AFTER_SECONDS
+from locks.api.errors import RETRY_AFTER_SECONDS, invalid_input
+from locks.api.handler import respond
 from octoadmin.probes.counters import PATIENCE_SECONDS, counters
 from octoadmin.probes.metrics import exposition
 from octoadmin.serving.connection_checks import ask_database
@@ -19,7 +22,22 @@ _started_at = time.monotonic()
 _logger = logging.getLogger(__name__)
 
 
-@require_safe
+def only_read(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """Other methods are refused in the contract's words; nothing here needs a form's protection."""
+
+    @csrf_exempt
+    @wraps(view)
+    def guarded(request: HttpRequest) -> HttpResponse:
+        if request.method not in ("GET", "HEAD"):
+            response = respond(request, invalid_input(405, "This path is only read."))
+            response["Allow"] = "GET, HEAD"
+            return response
+        return view(request)
+
+    return guarded
+
+
+@only_read
 def health(request: HttpRequest) -> HttpResponse:
     """200 if this process and the database answer; 503 within seconds if the database does not."""
     try:
@@ -29,7 +47,7 @@ def health(request: HttpRequest) -> HttpResponse:
     return _answer({"status": "ok"})
 
 
-@require_safe
+@only_read
 def status(request: HttpRequest) -> HttpResponse:
     process: dict[str, str | int] = {
         "version": str(settings.VERSION),
@@ -50,7 +68,7 @@ def status(request: HttpRequest) -> HttpResponse:
     )
 
 
-@require_safe
+@only_read
 def metrics(_request: HttpRequest) -> HttpResponse:
     """Answers without the database too, since that is when somebody looks."""
     headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4, "Cache-Control": "no-store"}

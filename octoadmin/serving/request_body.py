@@ -2,21 +2,37 @@
 
 import asyncio
 
-from locks.api.errors import Refusal, invalid_input
+from locks.api.errors import Refusal, invalid_input, overloaded
 from octoadmin.serving.asgi_types import Receive, Scope
 from octoadmin.serving.wsgi_environ import Environ
 
 # More than anything here takes; the API has a narrower limit of its own.
 LARGEST_BODY = 1024 * 1024
 BODY_SECONDS = 30.0
+MOST_BYTES = 64 * 1024 * 1024
+
+
+class BodyBudget:
+    """How many bytes of bodies a process keeps in memory at once, however many connections send them slowly."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._left = most_bytes
+
+    def take(self, size: int) -> None:
+        if size > self._left:
+            raise overloaded()
+        self._left -= size
+
+    def give_back(self, size: int) -> None:
+        self._left += size
 
 
 class ClientGone(Exception):
     """The client went away; nobody is left to answer."""
 
 
-async def read_body(scope: Scope, environ: Environ, receive: Receive) -> bytes:
-    """Raises Refusal and ClientGone."""
+async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: BodyBudget) -> bytes:
+    """Raises Refusal and ClientGone. What it returns stands on the budget until the caller gives it back."""
     announced: str | None = environ.get("CONTENT_LENGTH")
     if announced is None and "HTTP_TRANSFER_ENCODING" not in environ and scope["http_version"] < "2":
         return b""
@@ -31,16 +47,21 @@ async def read_body(scope: Scope, environ: Environ, receive: Receive) -> bytes:
             while size != length:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise ClientGone
-                chunks.append(message.get("body", b""))
-                size += len(chunks[-1])
+                    raise ClientGone if size == 0 else invalid_input(400, "The body ended before its announced length.")
+                chunk = message.get("body", b"")
+                budget.take(len(chunk))
+                chunks.append(chunk)
+                size += len(chunk)
                 if size > LARGEST_BODY:
                     raise _too_large()
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
-        details = f"Send the whole body within {BODY_SECONDS:g} seconds."
-        raise invalid_input(400, details) from None
+        budget.give_back(size)
+        raise invalid_input(400, f"Send the whole body within {BODY_SECONDS:g} seconds.") from None
+    except (Refusal, ClientGone, asyncio.CancelledError):
+        budget.give_back(size)
+        raise
     return b"".join(chunks)
 
 

@@ -19,7 +19,7 @@ from octoadmin.probes.metrics import count_request, requests_in_flight, requests
 from octoadmin.serving.asgi_types import Headers, Receive, Scope, Send
 from octoadmin.serving.connection_checks import drop_dead_connection
 from octoadmin.serving.proxies import Networks
-from octoadmin.serving.request_body import ClientGone, read_body
+from octoadmin.serving.request_body import BodyBudget, ClientGone, read_body
 from octoadmin.serving.streamed_answer import Stalled, StreamedAnswer
 from octoadmin.serving.threads import Overloaded, Threads
 from octoadmin.serving.wsgi_environ import Environ, attach_body, environ_of
@@ -53,6 +53,7 @@ class SyncLane:
     ) -> None:
         self._handler = handler
         self._trusted_proxies = trusted_proxies
+        self._bodies = BodyBudget()
         self._threads = Threads(count=threads, most_waiting=most_waiting, name="sync-lane")
 
     def start(self) -> None:
@@ -80,7 +81,8 @@ class SyncLane:
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> int:
         environ = environ_of(scope, request_id=request_id, trusted_proxies=self._trusted_proxies)
-        attach_body(environ, await read_body(scope, environ, receive))
+        body = await read_body(scope, environ, receive, self._bodies)
+        attach_body(environ, body)
         stream = StreamedAnswer(receive, send)
         try:
             answer = await self._answer(environ, stream, request_id)
@@ -93,6 +95,7 @@ class SyncLane:
             return answer.status
         finally:
             stream.end()
+            self._bodies.give_back(len(body))
 
     async def _answer(self, environ: Environ, stream: StreamedAnswer, request_id: str) -> Answer | None:
         try:

@@ -100,3 +100,9 @@ def test_every_variable_is_documented():
     }
     expected = {name.upper(): field.description for name, field in Environment.model_fields.items()}
     assert documented == expected
+
+
+def test_a_damaged_secret_is_named_and_not_used(read, tmp_path):
+    (tmp_path / "secret_key").write_text("")
+    with pytest.raises(EnvironmentProblem, match="is damaged"):
+        read(OCTO_DATA_DIR=str(tmp_path)).resolved_secret_key()

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from locks.models import Heartbeat, Lock, Space, Token
 from locks.models.space import SpaceUsage
 from octoadmin.probes.counters import counters
 from tests.octoadmin.postgres_proxy import PostgresProxy
+from tests.servers import Api, running_server
 
 PROBES = ("/health", "/status", "/metrics")
 
@@ -167,3 +169,24 @@ def test_metrics_of_several_processes_are_summed_up(tmp_path: Path, django_db_se
         )
     assert 'octoadmin_requests_total{lane="sync",method="GET",status="2xx"} 2.0' in run.stdout
     assert "octoadmin_database_up 1.0" in run.stdout
+
+
+def test_other_methods_are_refused_in_the_contracts_words() -> None:
+    client = Client(enforce_csrf_checks=True)
+    for probe in PROBES:
+        for method in ("POST", "PUT", "OPTIONS"):
+            answer = client.generic(method, probe)
+            assert (answer.status_code, answer.json()["code"]) == (405, "invalid_input")
+            assert answer["Allow"] == "GET, HEAD"
+
+
+@pytest.mark.timeout(90)
+def test_two_server_processes_are_counted_as_one(committed: None) -> None:
+    with running_server(os.environ["DATABASE_URL"], OCTO_WORKERS="2") as server:
+        for _ in range(20):
+            with closing(Api(server.port)) as api:
+                api.call("GET", "/status")
+        with closing(Api(server.port)) as api:
+            text = api.call("GET", "/metrics").content.decode()
+    (line,) = [line for line in text.splitlines() if line.startswith("octoadmin_requests_total") and "2xx" in line]
+    assert float(line.split()[-1]) >= 20

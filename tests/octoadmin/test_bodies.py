@@ -1,0 +1,49 @@
+"""Bodies are bounded in size, in time and in what all of them take together."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from locks.api.errors import Refusal
+from octoadmin.serving.request_body import BodyBudget, ClientGone, read_body
+
+CHUNK = b"x" * 1000
+
+
+def read(messages: list[dict[str, Any]], budget: BodyBudget, *, length: int) -> bytes:
+    arriving = iter(messages)
+
+    async def receive() -> dict[str, Any]:
+        return next(arriving)
+
+    scope = {"type": "http", "http_version": "1.1"}
+    return asyncio.run(read_body(scope, {"CONTENT_LENGTH": str(length)}, receive, budget))
+
+
+def chunk(more: bool = True) -> dict[str, Any]:
+    return {"type": "http.request", "body": CHUNK, "more_body": more}
+
+
+def test_what_was_read_stands_on_the_budget_until_it_is_given_back():
+    budget = BodyBudget(2500)
+    body = read([chunk(), chunk(more=False)], budget, length=2000)
+    with pytest.raises(Refusal) as refused:
+        read([chunk(more=False)], budget, length=1000)
+    assert refused.value.status == 503
+    budget.give_back(len(body))
+    assert read([chunk(more=False)], budget, length=1000) == CHUNK
+
+
+def test_a_body_that_breaks_off_is_a_bad_request_and_costs_nothing():
+    budget = BodyBudget(2000)
+    for _ in range(5):
+        with pytest.raises(Refusal) as refused:
+            read([chunk(), {"type": "http.disconnect"}], budget, length=2000)
+        assert refused.value.status == 400
+    assert len(read([chunk(), chunk()], budget, length=2000)) == 2000
+
+
+def test_a_client_that_left_before_the_first_byte_is_gone():
+    with pytest.raises(ClientGone):
+        read([{"type": "http.disconnect"}], BodyBudget(), length=10)
