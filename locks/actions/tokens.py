@@ -5,11 +5,20 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import DateTimeField, Func
 from django.db.models.functions import Now
 
 from locks import bearer
 from locks.actions.audit import Actor, record
 from locks.models import EventKind, Scope, Space, Token, User
+
+
+class ClockTimestamp(Func):
+    """The database's clock at this moment, not at the beginning of the statement or transaction."""
+
+    function = "clock_timestamp"
+    template = "%(function)s()"
+    output_field = DateTimeField()
 
 
 def _create(*, space: Space, name: str, scopes: Sequence[str], prefixes: Sequence[str],
@@ -57,10 +66,23 @@ def issue(
     return plaintext, token
 
 
+class NotRotatable(Exception):
+    """The token was rotated, revoked or has expired, maybe just now."""
+
+
 @transaction.atomic
-def rotate(*, actor: Actor, token: Token, now: datetime, overlap: timedelta) -> tuple[str, Token]:
+def rotate(*, actor: Actor, token: Token, overlap: timedelta) -> tuple[str, Token]:
     """A new token with the same name and rights; the old one works on for the overlap."""
-    old = Token.objects.select_for_update().get(pk=token.pk)
+    # Locked before it is looked at: a token that is revoked meanwhile must not live on in its successor.
+    old = (
+        Token.objects.select_for_update(of=("self",))
+        .select_related("space")
+        .annotate(now=ClockTimestamp())
+        .get(pk=token.pk)
+    )
+    now: datetime = old.now
+    if old.superseded_at or old.revoked_at or (old.expires_at and old.expires_at <= now):
+        raise NotRotatable
     ends = now + overlap
     old.expires_at = min(old.expires_at, ends) if old.expires_at else ends
     old.superseded_at = now

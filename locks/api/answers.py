@@ -210,7 +210,7 @@ def check_released(outcome: outcomes.Released) -> None:
 def force_released(outcome: outcomes.ForceReleased) -> messages.ForceReleased:
     raise_refusal(outcome, scope="locks:force")
     if outcome.verdict != Verdict.RELEASED:
-        raise lease_problem(outcome.verdict)
+        raise Refusal(404, Code.LEASE_NOT_CURRENT, "Nobody holds this lock: there is nothing to release.")
     return messages.ForceReleased(
         name=outcome.name,
         previous=messages.PreviousHolder(

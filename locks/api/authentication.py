@@ -22,13 +22,13 @@ from locks.models import Token
 def presented_token(request: Any) -> PresentedToken:
     """From Django's or DRF's request."""
     address = request.META.get("REMOTE_ADDR")
-    limits.check_address(address)
     scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer" or not credentials:
         raise authentication_required()
     presented = bearer.parse(credentials.strip())
+    limits.check_address(address, presented.digest if presented else None)
     if presented is None:
-        limits.note_failure(address)
+        limits.note_failure(address, None)
         raise authentication_failed()
     limits.check_token(presented.digest)
     structlog.contextvars.bind_contextvars(token=presented.public_id)
@@ -50,7 +50,7 @@ class HoldsToken(BaseAuthentication):
             .first()
         )
         if token is None:
-            limits.note_failure(request.META.get("REMOTE_ADDR"))
+            limits.note_failure(request.META.get("REMOTE_ADDR"), presented.digest)
             raise authentication_failed()
         limits.learn_rate(presented.digest, token.space.requests_per_second)
         structlog.contextvars.bind_contextvars(team=token.space.team.slug)

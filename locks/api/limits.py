@@ -74,19 +74,26 @@ class Limits:
         self._default_rate = requests_per_second / processes
         self._requests = Buckets(rate=self._default_rate, burst_seconds=2)
         self._failures = Buckets(rate=failures_per_minute / 60 / processes, burst_seconds=60)
+        self._good: OrderedDict[bytes, None] = OrderedDict()
 
     def check_token(self, digest: bytes) -> None:
         _refuse(self._requests.take(digest), "This token has used up its requests.")
 
-    def check_address(self, address: str | None) -> None:
-        """For callers that have presented wrong tokens before."""
-        _refuse(self._failures.wait_ms(address), "Too many requests with a wrong token from this address.")
+    def check_address(self, address: str | None, digest: bytes | None) -> None:
+        """Where many wrong tokens came from, only tokens that were good before are let through: a worker must not pay
+        for a stranger behind the same address."""
+        if digest not in self._good:
+            _refuse(self._failures.wait_ms(address), "Too many requests with a wrong token from this address.")
 
-    def note_failure(self, address: str | None) -> None:
+    def note_failure(self, address: str | None, digest: bytes | None) -> None:
         self._failures.take(address)
+        self._good.pop(digest, None) if digest else None
 
     def learn_rate(self, digest: bytes, requests_per_second: int | None) -> None:
-        """The space may have a limit of its own; it is known once the database has answered."""
+        """The token is good, and its space may have a limit of its own: known once the database has answered."""
+        self._good[digest] = None
+        if len(self._good) > MOST_KEYS:
+            self._good.popitem(last=False)
         rate = requests_per_second / self._processes if requests_per_second else self._default_rate
         self._requests.set_rate(digest, rate)
 
@@ -94,6 +101,7 @@ class Limits:
         """Every caller starts afresh."""
         self._requests.clear()
         self._failures.clear()
+        self._good.clear()
 
 
 limits = Limits(

@@ -68,12 +68,13 @@ def check_names(names: list[str]) -> list[str]:
 
 def check_ttl(ttl_seconds: int | None) -> int | None:
     if ttl_seconds is not None and not 1 <= ttl_seconds <= LONGEST_TTL_SECONDS:
-        raise invalid_ttl(LONGEST_TTL_SECONDS)
+        raise invalid_ttl(None)
     return ttl_seconds
 
 
 def invalid_ttl(longest: int | None) -> Refusal:
-    return Refusal(400, Code.INVALID_TTL, f"ttl_seconds must be a whole number from 1 to {longest}.")
+    limit = f"{longest}" if longest else "the space's longest"
+    return Refusal(400, Code.INVALID_TTL, f"ttl_seconds must be a whole number from 1 to {limit}.")
 
 
 def check_text(field: str, text: str | None) -> str | None:

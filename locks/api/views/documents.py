@@ -1,30 +1,51 @@
-"""The API's description: OpenAPI as YAML and JSON, and Swagger UI from our own static files."""
+"""The API's description: OpenAPI as YAML and JSON, and Swagger UI from our own static files.
 
+The document is the same for everybody and drawn from the code, so it is made once for each process.
+"""
+
+import hashlib
+from functools import cache
 from typing import Any
 
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.views.decorators.csrf import csrf_exempt
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer, OpenApiYamlRenderer
 from drf_spectacular.utils import extend_schema
-from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularSwaggerSplitView
 from rest_framework.request import Request
 from rest_framework.response import Response
+
+from locks.api.errors import invalid_input
+from locks.api.handler import respond
 
 # Swagger UI writes styles into its elements and draws its icons from data URLs; scripts stay ours alone.
 SWAGGER_POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
     "frame-ancestors 'none'; form-action 'self'"
 )
+_FORMATS = {
+    "json": (OpenApiJsonRenderer, "application/vnd.oai.openapi+json"),
+    "yaml": (OpenApiYamlRenderer, "application/vnd.oai.openapi"),
+}
 
 
-class YamlView(SpectacularAPIView):
-    authentication_classes = ()
-    permission_classes = ()
-    renderer_classes = [OpenApiYamlRenderer]
+@cache
+def _document(format_: str) -> tuple[bytes, str]:
+    renderer, _content_type = _FORMATS[format_]
+    document: bytes = renderer().render(SchemaGenerator().get_schema(public=True), renderer_context={})  # type: ignore[no-untyped-call]
+    return document, f'"{hashlib.sha256(document).hexdigest()[:32]}"'
 
 
-class JsonView(SpectacularAPIView):
-    authentication_classes = ()
-    permission_classes = ()
-    renderer_classes = [OpenApiJsonRenderer]
+@csrf_exempt
+def openapi(request: HttpRequest, format_: str) -> HttpResponse:
+    if request.method not in ("GET", "HEAD"):
+        return respond(request, invalid_input(405, "This path is only read."))
+    document, etag = _document(format_)
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    if request.headers.get("If-None-Match") == etag:
+        return HttpResponseNotModified(headers=headers)
+    return HttpResponse(document, content_type=_FORMATS[format_][1], headers=headers)
 
 
 class SwaggerView(SpectacularSwaggerSplitView):

@@ -27,16 +27,16 @@ LONGEST_KEY = 255
 
 def terms(request: Request, body: messages.Terms) -> dict[str, Any]:
     """The part of an engine request that tells what the lease is to be like."""
-    return {
+    asked = {
         "ttl_seconds": check_ttl(body.ttl_seconds),
         "metadata": check_text("metadata", body.metadata),
         "owner": check_text("owner", body.owner),
         "lock_delay_seconds": body.lock_delay_seconds or 0,
-        **_idempotency(request, body),
     }
+    return {**asked, **_idempotency(request, [asked, getattr(body, "names", None)])}
 
 
-def _idempotency(request: Request, body: messages.Terms) -> dict[str, str]:
+def _idempotency(request: Request, meaning: Any) -> dict[str, str]:
     key = request.META.get("HTTP_IDEMPOTENCY_KEY")
     if key is None:
         return {}
@@ -44,8 +44,8 @@ def _idempotency(request: Request, body: messages.Terms) -> dict[str, str]:
         raise invalid_input(422, f"Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters.")
     return {
         "idempotency_digest": hashlib.sha256(key.encode()).hexdigest(),
-        # Of what was understood, so that another spelling of the same JSON is the same request.
-        "request_digest": hashlib.sha256(msgspec.json.encode(body)).hexdigest(),
+        # Of what was understood, so that another spelling of the same is the same request.
+        "request_digest": hashlib.sha256(msgspec.json.encode(meaning)).hexdigest(),
     }
 
 
@@ -70,6 +70,9 @@ class AcquireView(LockEndpoint):
         body = self.body(request, _ACQUIRE)
         asked = requests.Acquire(name=check_name(name), **self.caller(request), **terms(request, body))
         if body.session_id is not None:
+            # Whoever may not look at the lock is told so first.
+            (found,) = perform(inspect([requests.Inspect(name=name, **self.caller(request))]))
+            self.note(request, found)
             raise Refusal(404, Code.NOT_FOUND, "There is no such session.")
         (outcome,) = perform(acquire([asked]))
         self.note(request, outcome)

@@ -155,7 +155,8 @@ class TokensView(TokenEndpoint):
             raise invalid_input(422, "revoked must be true or false.")
         if revoked == "false":
             known = known.filter(revoked_at__isnull=True)
-        return answer(TokenList(tokens=[_describe(token) for token in known[:1000]]))
+        own = _own(request)
+        return answer(TokenList(tokens=[_describe(token) for token in known[:1000] if _is_within(own, token.prefixes)]))
 
     @describe(
         "issue_token",
@@ -171,9 +172,12 @@ class TokensView(TokenEndpoint):
         own = _own(request)
         body = parse_body(request._request, _ISSUE)
         scopes = body.scopes if body.scopes is not None else PRESETS[body.preset]
-        for text in (body.name, *body.prefixes):
-            check_text("name and prefixes", text)
-        _check_within(own, body.prefixes)
+        for prefix in body.prefixes:
+            check_text("prefixes", prefix)
+        if not body.name.strip() or not body.name.isprintable():
+            raise invalid_input(422, "name must be visible text.")
+        if not _is_within(own, body.prefixes):
+            raise Refusal(403, Code.FORBIDDEN, "The prefixes must be within those of the token itself.")
         now = Token.objects.values_list(Now(), flat=True).filter(pk=own.pk).get()
         try:
             with transaction.atomic():
@@ -205,7 +209,11 @@ class TokenView(TokenEndpoint):
     )
     def delete(self, request: Request, public_id: str) -> HttpResponse:
         token = Token.objects.filter(space_id=_own(request).space_id, public_id=public_id).first()
-        if token is None or not tokens.revoke(actor=self.actor(request), token=token):
+        if (
+            token is None
+            or not _is_within(_own(request), token.prefixes)
+            or not tokens.revoke(actor=self.actor(request), token=token)
+        ):
             raise not_found()
         return no_content()
 
@@ -224,12 +232,16 @@ class RotateView(TokenEndpoint):
     def post(self, request: Request) -> HttpResponse:
         own = _own(request)
         body = parse_body(request._request, _ROTATE)
-        if own.superseded_at is not None:
-            raise Refusal(409, Code.CONFLICT, "This token was rotated already. Use its successor.")
-        now = Token.objects.values_list(Now(), flat=True).filter(pk=own.pk).get()
-        plaintext, token = tokens.rotate(
-            actor=self.actor(request), token=own, now=now, overlap=timedelta(seconds=body.overlap_seconds)
-        )
+        try:
+            plaintext, token = tokens.rotate(
+                actor=self.actor(request), token=own, overlap=timedelta(seconds=body.overlap_seconds)
+            )
+        except tokens.NotRotatable:
+            raise Refusal(
+                409,
+                Code.CONFLICT,
+                "This token was rotated or revoked already. Use its successor, or ask for a new one.",
+            ) from None
         return _issued(plaintext, token, status=200)
 
 
@@ -241,9 +253,8 @@ def _issued(plaintext: str, token: Token, *, status: int) -> HttpResponse:
     return response
 
 
-def _check_within(own: Token, prefixes: list[str]) -> None:
-    if not own.prefixes:
-        return
-    for prefix in prefixes or [""]:
-        if not any(prefix.startswith(allowed) for allowed in own.prefixes):
-            raise Refusal(403, Code.FORBIDDEN, f"The prefix '{prefix}' is outside those of the token itself.")
+def _is_within(own: Token, prefixes: list[str]) -> bool:
+    """Whether a token with these prefixes can do nothing that is outside those of the token itself."""
+    return not own.prefixes or all(
+        any(prefix.startswith(allowed) for allowed in own.prefixes) for prefix in prefixes or [""]
+    )

@@ -57,6 +57,7 @@ GOOD_NAMES = [
     ("a.b_c-d:e@f+g=h~i", "a.b_c-d:e@f+g=h~i"),
     ("%C3%BCber%2F%E6%97%A5%E6%9C%AC", "über/日本"),
     ("%F0%A0%80%80", "\U00020000"),  # a letter of four bytes
+    ("%E0%A4%A8%E0%A4%AE%E0%A4%B8%E0%A5%8D%E0%A4%A4%E0%A5%87", "नमस्ते"),
     ("x" * 256, "x" * 256),
     ("acquire/a", "acquire/a"),
 ]

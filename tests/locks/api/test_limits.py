@@ -78,3 +78,11 @@ def test_an_address_with_wrong_tokens_is_slowed_down(call, settings):
     assert set(statuses[: settings.FAILED_AUTHENTICATIONS_PER_MINUTE]) == {401}
     assert 429 in statuses
     assert answers[statuses.index(429)].json()["code"] == "rate_limited"
+
+
+def test_a_worker_does_not_pay_for_a_stranger_behind_the_same_address(call, settings, worker_token):
+    assert call("GET", "/locks/a", token=worker_token).status_code == 200
+    for _ in range(settings.FAILED_AUTHENTICATIONS_PER_MINUTE * 2):
+        last = call("GET", "/locks/a", token="nonsense")
+    assert last.status_code == 429
+    assert call("GET", "/locks/a", token=worker_token).status_code == 200

@@ -1,9 +1,12 @@
 """Tokens over HTTP: who am I, issue, list, rotate, revoke."""
 
 import hashlib
+from datetime import timedelta
 
 import pytest
 
+from locks.actions import tokens
+from locks.actions.audit import Actor
 from locks.api.usage import usage
 from locks.models import Event, Space, Token
 from tests.conftest import issue
@@ -128,3 +131,26 @@ def test_the_last_use_is_noted_without_holding_up_the_request(call, worker_token
     call("GET", "/locks/a", token=worker_token, **{"User-Agent": "octo/2.0"})
     usage.flush()
     assert Token.objects.get(name="worker").last_used_agent == "octo/1.0"
+
+
+def test_a_token_bound_to_prefixes_manages_only_tokens_within_them(call, space):
+    bound = issue(space, "bound", "tokens:manage", prefixes=["blue-"])
+    within = issue(space, "within", "locks:read", prefixes=["blue-ci/"])
+    outside = issue(space, "outside", "locks:read", prefixes=["red-"])
+    listed = {token["name"] for token in call("GET", "/tokens", token=bound).json()["tokens"]}
+    assert listed == {"bound", "within"}
+    assert call("DELETE", f"/tokens/{outside.split('_')[1]}", token=bound).status_code == 404
+    assert call("DELETE", f"/tokens/{within.split('_')[1]}", token=bound).status_code == 204
+
+
+@pytest.mark.parametrize("public_id", ["a%00b", "x" * 13, "%F0%9F%94%92", ".."])
+def test_what_is_no_public_id_is_not_found(call, managing, public_id):
+    assert call("DELETE", f"/tokens/{public_id}", token=managing).status_code == 404
+
+
+def test_a_token_that_was_revoked_meanwhile_has_no_successor(space, worker_token):
+    held = Token.objects.get(name="worker")
+    Token.objects.filter(pk=held.pk).update(revoked_at="2020-01-01T00:00:00Z")
+    with pytest.raises(tokens.NotRotatable):
+        tokens.rotate(actor=Actor.of_token(held), token=held, overlap=timedelta(0))
+    assert Token.objects.filter(revoked_at__isnull=True, name="worker").count() == 0
