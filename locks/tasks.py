@@ -1,14 +1,57 @@
 """Celery's tasks. Each is idempotent, safe to run twice at once and safe to miss."""
 
 import socket
+from datetime import timedelta
 
 from celery import shared_task
+from django.conf import settings
 from django.db.models.functions import Now
 
+from locks.engine import upkeep
+from locks.engine.execution import perform
+from locks.history import retention as history_retention
+from locks.history.rollup import rollup as roll_up
 from locks.models import Heartbeat
+from locks.runs import RecordedTask
+
+IDLE_LOCK_DAYS = 30
+SESSION_DAYS = 7
+# A machine that was renamed or retired is not reported as missing for ever.
+HEARTBEAT_DAYS = 7
 
 
-@shared_task
-def heartbeat() -> None:
-    """Beat asks, a worker answers: the row says that both are alive."""
-    Heartbeat.objects.update_or_create(name=f"worker@{socket.gethostname()}", defaults={"seen_at": Now()})
+@shared_task(base=RecordedTask)
+def heartbeat(beat: str | None = None) -> str:
+    """Beat asks, a worker answers: the rows say that both are alive."""
+    names = [f"worker@{socket.gethostname()}", *([f"beat@{beat}"] if beat else [])]
+    Heartbeat.objects.bulk_create(
+        [Heartbeat(name=name, seen_at=Now()) for name in names],
+        update_conflicts=True, unique_fields=["name"], update_fields=["seen_at"],
+    )  # fmt: skip
+    return ", ".join(names)
+
+
+@shared_task(base=RecordedTask)
+def sweep() -> str:
+    """Leases are over by the clock; this records how they ended and clears them."""
+    expired = perform(upkeep.sweep())
+    perform(upkeep.forget_waiters())
+    perform(upkeep.recount_stale())
+    return f"{expired} expired"
+
+
+@shared_task(base=RecordedTask)
+def rollup() -> str:
+    return f"{perform(roll_up())} events counted"
+
+
+@shared_task(base=RecordedTask)
+def retention() -> str:
+    missed = history_retention.make_partitions()
+    dropped = history_retention.drop_partitions(days=settings.RETENTION_DAYS)
+    history_retention.drop_statistics(days=settings.STATISTICS_DAYS)
+    perform(upkeep.forget_sessions(days=SESSION_DAYS))
+    Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
+    idle = perform(upkeep.forget_idle_locks(days=IDLE_LOCK_DAYS))
+    said = [f"{idle} idle locks removed", f"{len(dropped)} months dropped"]
+    return ", ".join(said + ([f"{missed} months could not be prepared"] if missed else []))

@@ -1,5 +1,6 @@
 """Django's settings. What differs between deployments comes from `octoadmin.environment` and nowhere else."""
 
+import socket
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,8 @@ ENVIRONMENT = environment()
 DATA_DIR = ENVIRONMENT.data_dir
 DEBUG = ENVIRONMENT.debug
 SECRET_KEY = ENVIRONMENT.resolved_secret_key()
-ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", ENVIRONMENT.host, *ENVIRONMENT.allowed_hosts]
+HOST_NAME = f"[{ENVIRONMENT.host}]" if ":" in ENVIRONMENT.host else ENVIRONMENT.host
+ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", HOST_NAME, *ENVIRONMENT.allowed_hosts]
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -55,7 +57,9 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "locks.dashboard.shell.theme",
             ],
+            "builtins": ["locks.dashboard.template_tags"],
         },
     },
 ]
@@ -83,6 +87,9 @@ DATABASES = {"default": _database(ENVIRONMENT.database_url or Cluster(directory=
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "locks.User"
+AUTHENTICATION_BACKENDS = ["locks.actions.sign_in.NameOrEmail"]
+LOGIN_URL = "dashboard:sign-in"
+LOGIN_REDIRECT_URL = "dashboard:home"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -98,6 +105,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = int(timedelta(days=14).total_seconds())
 CSRF_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "octoadmin.error_pages.csrf_failure"
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 
@@ -132,8 +140,22 @@ else:
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
-CELERY_BEAT_SCHEDULE = {"heartbeat": {"task": "locks.tasks.heartbeat", "schedule": 5.0, "options": {"expires": 30}}}
+# Whatever was queued while no worker ran is of no use any more: the next run does all of it.
+CELERY_BEAT_SCHEDULE = {
+    "heartbeat": {
+        "task": "locks.tasks.heartbeat",
+        "schedule": 5.0,
+        "kwargs": {"beat": socket.gethostname()},
+        "options": {"expires": 30},
+    },
+    "sweep": {"task": "locks.tasks.sweep", "schedule": 1.0, "options": {"expires": 5}},
+    "rollup": {"task": "locks.tasks.rollup", "schedule": 60.0, "options": {"expires": 60}},
+    "retention": {"task": "locks.tasks.retention", "schedule": 3600.0, "options": {"expires": 3600}},
+}
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
+
+RETENTION_DAYS = ENVIRONMENT.octo_retention_days
+STATISTICS_DAYS = ENVIRONMENT.octo_statistics_days
 
 TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies
 THREADS = ENVIRONMENT.octo_threads

@@ -16,10 +16,11 @@ from rest_framework.views import APIView
 
 from locks.api.answers import AnyOutcome
 from locks.api.authentication import PresentsToken
-from locks.api.errors import Refusal, authentication_failed, internal_error, unavailable
+from locks.api.errors import Refusal, authentication_failed, internal_error, overloaded, unavailable
 from locks.api.handler import respond, to_refusal
 from locks.api.limits import limits
 from locks.api.parsing import LARGEST_BODY, parse_body
+from locks.api.tallies import tallies
 from locks.api.usage import usage
 from locks.bearer import PresentedToken
 from locks.engine.execution import Unavailable
@@ -35,6 +36,9 @@ _log = structlog.stdlib.get_logger(__name__)
 
 class Endpoint(APIView):
     permission_classes = ()
+    renderer_classes = (JSONRenderer,)
+    # OPTIONS would describe parsers and renderers that are not used here.
+    metadata_class = None
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:
         """There is only JSON, whatever the client says it accepts."""
@@ -46,16 +50,22 @@ class Endpoint(APIView):
 
 def to_refusal_response(exception: Exception, context: dict[str, Any]) -> HttpResponse:
     """DRF's exception handler: every failure in the contract's shape."""
-    return respond(context["request"], _refusal_for(exception))
+    response = respond(context["request"], _refusal_for(exception))
+    # What went wrong was logged where it was caught; Django would add a line that says less.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
 
 
 def _refusal_for(exception: Exception) -> Refusal:
     match exception:
         case Refusal():
             return exception
-        case Unavailable() | Undecided():
+        case Unavailable():
             _log.warning("the database failed a request", error=str(exception))
             return unavailable()
+        case Undecided():
+            _log.warning("a request remained undecided", operation=str(exception))
+            return overloaded()
     known = to_refusal(exception)
     if known is None:
         _log.exception("unhandled exception")
@@ -101,9 +111,10 @@ class LockEndpoint(Endpoint):
         """What the statement has found out about the token: that it is none, or what it may do."""
         token = presented(request)
         if outcome.verdict == Verdict.UNAUTHENTICATED or outcome.space_id is None:
-            limits.note_failure(request.META.get("REMOTE_ADDR"))
+            limits.note_failure(request.META.get("REMOTE_ADDR"), token.digest)
             raise authentication_failed()
         structlog.contextvars.bind_contextvars(team=_team_of(outcome.space_id))
+        tallies.count((outcome,))
         limits.learn_rate(token.digest, outcome.requests_per_second)
         usage.note(
             digest=token.digest,

@@ -3,7 +3,8 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.api.views import documents, leases, many, tokens
+from locks.api.views import documents, history, leases, many, tokens
+from locks.bearer import PUBLIC_ID_LENGTH
 
 
 class LockNameConverter(StringConverter):
@@ -12,7 +13,12 @@ class LockNameConverter(StringConverter):
     regex = r"[\s\S]*"
 
 
+class PublicIdConverter(StringConverter):
+    regex = f"[0-9A-Za-z]{{{PUBLIC_ID_LENGTH}}}"
+
+
 register_converter(LockNameConverter, "lockname")
+register_converter(PublicIdConverter, "publicid")
 
 urlpatterns = [
     path("locks", many.LocksView.as_view()),
@@ -24,12 +30,15 @@ urlpatterns = [
     path("locks/<lockname:name>/renew", leases.RenewView.as_view()),
     path("locks/<lockname:name>/release", leases.ReleaseView.as_view()),
     path("locks/<lockname:name>/force-release", leases.ForceReleaseView.as_view()),
+    path("locks/<lockname:name>/history", history.LockHistoryView.as_view()),
     path("locks/<lockname:name>", leases.LockView.as_view()),
+    path("events", history.EventsView.as_view()),
+    path("events/export", history.ExportView.as_view()),
     path("whoami", tokens.WhoAmIView.as_view()),
     path("tokens", tokens.TokensView.as_view()),
-    path("tokens/<str:public_id>", tokens.TokenView.as_view()),
+    path("tokens/<publicid:public_id>", tokens.TokenView.as_view()),
     path("auth/token/rotate", tokens.RotateView.as_view()),
-    path("openapi.yaml", documents.YamlView.as_view()),
-    path("openapi.json", documents.JsonView.as_view()),
+    path("openapi.yaml", documents.openapi, {"format_": "yaml"}),
+    path("openapi.json", documents.openapi, {"format_": "json"}),
     path("docs", documents.SwaggerView.as_view()),
 ]

@@ -1,4 +1,4 @@
-"""What requests leave behind: when a token was last used, and which spaces to count.
+"""What requests leave behind: when a token was last used, which spaces to count, and the tallies.
 
 Noted in memory by the request, written once a second by a thread of its own, so that no request waits for it. What
 is lost when the process dies is at most a second of it.
@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 import structlog
 from django.db import DatabaseError, connection
 
+from locks.api.tallies import tallies
 from locks.engine.execution import Unavailable, perform
 from locks.engine.operations import count_live
+from locks.history.rollup import add_tallies
 
 FLUSH_SECONDS = 1.0
 # A token's last use is written at most this often.
@@ -54,6 +56,8 @@ class Usage:
                 self._written[digest] = now
         if spaces:
             perform(count_live(sorted(spaces)))
+        if counted := tallies.take():
+            perform(add_tallies(counted))
         for use in uses.values():
             self._write(use)
 
@@ -79,6 +83,7 @@ class Usage:
         """Drops what was noted, and that anything was ever written."""
         with self._lock:
             self._spaces, self._uses, self._written = set(), {}, {}
+            tallies.take()
 
     def start(self) -> None:
         """Flushes every second until the process ends."""

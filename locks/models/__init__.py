@@ -3,6 +3,8 @@ from locks.models.heartbeat import Heartbeat
 from locks.models.lock import Lock
 from locks.models.session import Session
 from locks.models.space import Space, SpaceUsage
+from locks.models.statistics import Measure, MinuteBucket, MinuteContention, MinuteCount, ReaderPosition
+from locks.models.task_run import TaskRun
 from locks.models.team import Membership, Role, Team
 from locks.models.token import Scope, Token
 from locks.models.user import User
@@ -15,12 +17,18 @@ __all__ = [
     "EventKind",
     "Heartbeat",
     "Lock",
+    "Measure",
     "Membership",
+    "MinuteBucket",
+    "MinuteContention",
+    "MinuteCount",
+    "ReaderPosition",
     "Role",
     "Scope",
     "Session",
     "Space",
     "SpaceUsage",
+    "TaskRun",
     "Team",
     "Token",
     "User",

@@ -16,6 +16,10 @@ class EventKind(models.TextChoices):
     TOKEN_ISSUED = "token_issued"
     TOKEN_ROTATED = "token_rotated"
     TOKEN_REVOKED = "token_revoked"
+    HISTORY_EXPORTED = "history_exported"
+    SIGNED_IN = "signed_in"
+    SIGNED_OUT = "signed_out"
+    SIGN_IN_FAILED = "sign_in_failed"
 
 
 class ActorKind(models.TextChoices):

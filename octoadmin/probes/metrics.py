@@ -21,7 +21,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from octoadmin.probes.counters import counters
+from octoadmin.probes.counters import Counters, counters
 
 # A method is the client's to choose; an unknown one must not make a new series.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -81,6 +81,29 @@ class _DatabaseCollector(Collector):
         for name, seen_at in now.heartbeats.items():
             ages.add_metric((name,), max(0.0, (now.server_time - seen_at).total_seconds()))
         yield ages
+        yield GaugeMetricFamily(
+            "octoadmin_sweep_lag_seconds",
+            "How long the first lease that the sweep has to look at has been due.",
+            value=now.sweep_lag_seconds,
+        )
+        yield from _of_tasks(now)
+
+
+def _of_tasks(now: Counters) -> Iterable[Metric]:
+    """The latest run of each background task."""
+    age = GaugeMetricFamily("octoadmin_task_age_seconds", "Time since a task last ended.", labels=("task",))
+    took = GaugeMetricFamily("octoadmin_task_seconds", "How long a task's latest run took.", labels=("task",))
+    queued = GaugeMetricFamily(
+        "octoadmin_task_queue_seconds", "How long a task's latest run was in the queue.", labels=("task",)
+    )
+    failed = GaugeMetricFamily("octoadmin_task_failed", "Whether a task's latest run failed.", labels=("task",))
+    for run in now.runs:
+        age.add_metric((run.name,), max(0.0, (now.server_time - run.finished_at).total_seconds()))
+        took.add_metric((run.name,), run.took_ms / 1000)
+        failed.add_metric((run.name,), run.failed)
+        if run.queued_ms is not None:
+            queued.add_metric((run.name,), run.queued_ms / 1000)
+    return age, took, queued, failed
 
 
 def exposition() -> bytes:

@@ -24,6 +24,7 @@ from locks.api.parsing import (
     query_text,
 )
 from locks.api.schema import IDEMPOTENCY_KEY, OpenApiTypes, describe, query
+from locks.api.tallies import tallies
 from locks.api.views.leases import terms
 from locks.engine import requests
 from locks.engine.execution import perform
@@ -78,6 +79,7 @@ class AcquireAllView(LockEndpoint):
         asked = requests.AcquireAll(names=check_names(body.names), **self.caller(request), **terms(request, body))
         rows = perform(acquire_all(asked))
         self.note(request, rows[0])
+        tallies.count(rows[1:])
         return answer(answers.acquired_together(rows))
 
 
@@ -108,6 +110,7 @@ class RenewAllView(LockEndpoint):
             )
         )
         self.note(request, rows[0])
+        tallies.count(rows[1:])
         return answer(messages.RenewResults(results=[answers.renew_result(row) for row in rows]))
 
 

@@ -11,9 +11,10 @@ from locks.api.tallies import tallies
 from locks.api.usage import usage
 from locks.engine.execution import perform
 from locks.engine.upkeep import sweep
+from locks.history import statistics
 from locks.history.distribution import bucket_of, percentile
 from locks.history.rollup import rollup
-from locks.models import Event, MinuteBucket, MinuteContention, MinuteCount
+from locks.models import Event, Measure, MinuteBucket, MinuteContention, MinuteCount
 from tests.locks.engine.passing_time import pass_seconds
 from tests.locks.open_transactions import outlast_open_transactions
 
@@ -108,7 +109,7 @@ def test_a_refusal_writes_nothing_until_the_flush(call) -> None:
     assert not MinuteCount.objects.exists()
     usage.flush()
     assert totals() == {"refused": 50}
-    assert MinuteContention.objects.get().refused == 50
+    assert MinuteContention.objects.aggregate(n=Sum("refused"))["n"] == 50
     assert Event.objects.filter(kind="acquired").count() == 1
 
 
@@ -123,8 +124,9 @@ def test_reading_a_held_lock_is_no_refusal(call) -> None:
 
 @pytest.mark.django_db
 def test_waits_are_counted_with_their_length(space) -> None:
+    now = datetime.now(UTC)
     for milliseconds in (10, 10, 1000):
-        tallies.count_wait(space_id=space.pk, now=datetime.now(UTC), milliseconds=milliseconds)
+        tallies.count_wait(space_id=space.pk, now=now, milliseconds=milliseconds)
     usage.flush()
     assert totals() == {"waited": 3}
     buckets = dict(MinuteBucket.objects.filter(measure="wait").values_list("bucket", "count"))
@@ -156,3 +158,24 @@ def test_a_percentile_is_right_to_within_a_tenth() -> None:
         assert percentile(counts, share) == pytest.approx(share * 10_000, rel=0.1)
     assert percentile({}, 0.5) is None
     assert timedelta(milliseconds=percentile({0: 1}, 1.0) or 0) < timedelta(milliseconds=2)
+
+
+@pytest.mark.django_db
+def test_a_window_is_the_sum_of_its_minutes(space, red_space) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    for minute in range(10):
+        at = start + timedelta(minutes=minute)
+        MinuteCount.objects.create(space_id=space.pk, minute=at, acquired=minute)
+        MinuteBucket.objects.create(space_id=space.pk, minute=at, measure="hold", bucket=bucket_of(1000), count=9)
+        MinuteBucket.objects.create(space_id=space.pk, minute=at, measure="hold", bucket=bucket_of(60_000), count=1)
+        for name, refused in (("busy", 5), ("calm", 1)):
+            MinuteContention.objects.create(space_id=space.pk, minute=at, name=name, refused=refused)
+            MinuteContention.objects.create(space_id=red_space.pk, minute=at, name=f"red {name}", refused=99)
+    window = {"since": start + timedelta(minutes=2), "until": start + timedelta(minutes=5)}
+    assert [one.acquired for one in statistics.by_minute(space.pk, **window)] == [2, 3, 4]
+    assert statistics.most_contended(space.pk, **window) == [("busy", 15), ("calm", 3)]
+    assert statistics.most_contended(space.pk, **window, limit=1) == [("busy", 15)]
+    holds = statistics.percentiles(space.pk, Measure.HOLD, **window)
+    assert holds[0.5] == pytest.approx(1000, rel=0.1)
+    assert holds[0.99] == pytest.approx(60_000, rel=0.1)
+    assert statistics.percentiles(space.pk, Measure.WAIT, **window)[0.5] is None

@@ -1,0 +1,21 @@
+"""The latest run of each background task, for /metrics and the System page."""
+
+from django.db import models
+from django.db.models.functions import Now
+
+
+class TaskRun(models.Model):
+    name = models.TextField(primary_key=True)
+    finished_at = models.DateTimeField(db_default=Now())
+    took_ms = models.BigIntegerField()
+    # How long the task was in the queue before a worker took it; null when that is not known.
+    queued_ms = models.BigIntegerField(null=True)
+    # What it did, or what went wrong, in a few words.
+    outcome = models.TextField()
+    failed = models.BooleanField()
+
+    class Meta:
+        db_table = "octo_task_run"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.outcome}"

@@ -1,0 +1,15 @@
+"""Readers in commit order stop short of the oldest transaction under way, and other tests on the server have some."""
+
+import os
+import time
+
+import psycopg
+
+
+def outlast_open_transactions() -> None:
+    """Returns when every transaction that is under way now has ended, in whatever database."""
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+        (goal,) = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
+        ended = "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= %s::xid8"
+        while connection.execute(ended, [goal]).fetchone() == (False,):
+            time.sleep(0.02)
