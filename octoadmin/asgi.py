@@ -17,6 +17,7 @@ from django.conf import settings  # noqa: E402  -- Django must be set up first
 from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 
 from locks.api.usage import usage  # noqa: E402
+from locks.dashboard import live  # noqa: E402
 from octoadmin.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
 from octoadmin.serving.sync_lane import SyncLane  # noqa: E402
 
@@ -27,7 +28,7 @@ Route = Callable[[Scope], Application | None]
 import_module(settings.ROOT_URLCONF)
 
 sync_lane = SyncLane(WSGIHandler(), threads=settings.THREADS, trusted_proxies=settings.TRUSTED_PROXIES)
-ROUTES: tuple[Route, ...] = ()
+ROUTES: tuple[Route, ...] = (live.route,)
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -3,6 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from locks.dashboard.views.entrance import root
 from octoadmin.probes import views
 
 urlpatterns = [
@@ -10,8 +11,11 @@ urlpatterns = [
     path("status", views.status),
     path("metrics", views.metrics),
     path("admin/", admin.site.urls),
+    path("ui/", include("locks.dashboard.urls")),
+    path("", root),
     path("", include("locks.api.urls")),
 ]
-handler400 = "locks.api.handler.handler400"
-handler404 = "locks.api.handler.handler404"
-handler500 = "locks.api.handler.handler500"
+handler400 = "octoadmin.error_pages.handler400"
+handler403 = "octoadmin.error_pages.handler403"
+handler404 = "octoadmin.error_pages.handler404"
+handler500 = "octoadmin.error_pages.handler500"

@@ -10,8 +10,9 @@ from tests.browser import chromium
 from tests.servers import RunningServer
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """For one file of tests: while it is open, Playwright's event loop stays on the thread, in the way of others."""
     executable = chromium.find()
     if executable is None:
         message = "no Chromium: run `make test`, which installs one, or install it yourself"

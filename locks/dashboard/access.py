@@ -1,0 +1,111 @@
+"""Who may see what. What a person may not see does not exist for them: it answers 404."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from django.db.models import F, QuerySet, Value
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.cache import never_cache
+from django_htmx.http import HttpResponseClientRedirect
+
+from locks.actions.audit import Actor
+from locks.models import Role, Space, Team, User
+
+View = Callable[..., HttpResponse]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A space as somebody sees it."""
+
+    space: Space
+    role: Role
+
+    @property
+    def team(self) -> Team:
+        return self.space.team
+
+    @property
+    def may_force(self) -> bool:
+        return self.role in (Role.OPERATOR, Role.ADMIN)
+
+    @property
+    def slugs(self) -> dict[str, str]:
+        return {"team": self.team.slug, "space": self.space.slug}
+
+    def url(self, page: str, **arguments: Any) -> str:
+        return reverse(f"dashboard:{page}", kwargs={**self.slugs, **arguments})
+
+
+def visible_spaces(user: User) -> QuerySet[Space]:
+    """Each with the person's role as `role`."""
+    spaces = Space.objects.select_related("team").filter(archived_at=None).order_by("team__name", "name")
+    if user.is_superuser:
+        return spaces.annotate(role=Value(Role.ADMIN.value))
+    return spaces.filter(team__memberships__user=user).annotate(role=F("team__memberships__role"))
+
+
+def find_place(user: User, *, team: str, space: str) -> Place:
+    found = visible_spaces(user).filter(team__slug=team, slug=space).first()
+    if found is None:
+        raise Http404
+    return Place(space=found, role=Role(found.role))  # type: ignore[attr-defined]
+
+
+def signed_in(view: View) -> View:
+    """Leads those who are not signed in to sign-in, and back. Never cached: the next person must not see it."""
+
+    @wraps(view)
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return lead_to_sign_in(request)
+        response = view(request, *args, **kwargs)
+        # The same address answers with a page or with a part of it.
+        patch_vary_headers(response, ["HX-Request"])
+        return response
+
+    return never_cache(guarded)
+
+
+def in_space(view: View) -> View:
+    """For views of `/ui/<team>/<space>/…`: called with the place instead of the two slugs."""
+
+    @signed_in
+    @wraps(view)
+    def placed(request: HttpRequest, *, team: str, space: str, **arguments: Any) -> HttpResponse:
+        return view(request, find_place(person(request), team=team, space=space), **arguments)
+
+    return placed
+
+
+def person(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def actor(request: HttpRequest) -> Actor:
+    return Actor.of_user(person(request), address=request.META.get("REMOTE_ADDR"), request_id=request_id(request))
+
+
+def request_id(request: HttpRequest) -> str:
+    """Set by the middleware that surrounds every request."""
+    return str(request.request_id)  # type: ignore[attr-defined]
+
+
+def lead_to_sign_in(request: HttpRequest) -> HttpResponse:
+    shown = request.headers.get("HX-Current-URL")
+    if request.headers.get("HX-Request") and shown:
+        page = urlsplit(shown)
+        back = page.path + (f"?{page.query}" if page.query else "")
+        return HttpResponseClientRedirect(_sign_in_url(back))
+    return redirect(_sign_in_url(request.get_full_path()))
+
+
+def _sign_in_url(back: str) -> str:
+    return f"{reverse('dashboard:sign-in')}?{urlencode({'next': back})}"

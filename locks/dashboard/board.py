@@ -1,0 +1,151 @@
+"""Who owns what, right now: a filter in the address, a page of locks out of the database."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from django.http import QueryDict
+
+from locks.dashboard.events import Happening, latest_of_locks
+from locks.dashboard.holding import Holding
+from locks.dashboard.statements import rows
+from locks.models import Space
+
+ROWS = 50
+# Whoever turns more pages than this is looking for something, and the search finds it faster.
+LAST_PAGE = 200
+EXACT_UP_TO = 10_000
+MOST_OPEN = 5
+LONGEST_TEXT = 256
+
+Sort = Literal["trouble", "name", "oldest", "newest", "left"]
+SORTS: dict[str, str] = {
+    "trouble": "Trouble first",
+    "left": "Least time left",
+    "oldest": "Held longest",
+    "newest": "Newest",
+    "name": "Name",
+}
+assert set(SORTS) == set(get_args(Sort))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardFilter:
+    """What the address asks for. Nonsense in it is as good as nothing."""
+
+    q: str = ""
+    prefix: str = ""
+    owner: str = ""
+    sort: str = "trouble"
+    page: int = 1
+    # The rows that stand open, by the ids of their locks.
+    open: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, query: QueryDict) -> "BoardFilter":
+        sort = query.get("sort", "trouble")
+        page = query.get("page", "1")
+        return cls(
+            q=_text(query, "q"),
+            prefix=_text(query, "prefix"),
+            owner=_text(query, "owner"),
+            sort=sort if sort in SORTS else "trouble",
+            page=min(int(page), LAST_PAGE) if page.isascii() and page.isdigit() and page != "0" else 1,
+            open=tuple(_ids(query.getlist("open")))[:MOST_OPEN],
+        )
+
+    @property
+    def narrows(self) -> bool:
+        return bool(self.q or self.prefix or self.owner)
+
+    def query(self, **changes: Any) -> str:
+        """The address' query for this filter with changes; what is as usual is left out."""
+        changed = replace(self, **changes)
+        parameters = QueryDict(mutable=True)
+        for field in fields(changed):
+            value = getattr(changed, field.name)
+            if value != field.default:
+                parameters.setlist(field.name, [str(v) for v in (value if isinstance(value, tuple) else (value,))])
+        return f"?{parameters.urlencode()}" if parameters else "?"
+
+    def toggled(self, lock_id: int) -> str:
+        if lock_id in self.open:
+            return self.query(open=tuple(number for number in self.open if number != lock_id))
+        return self.query(open=(*self.open, lock_id)[-MOST_OPEN:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    lock: Holding
+    toggle: str
+    owner_query: str
+    # Of an open row; otherwise None.
+    latest: list[Happening] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    rows: list[Row]
+    # None: nobody narrowed it down, so the counters say it.
+    found: int | None
+    previous: str | None
+    next: str | None
+    first: int
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.rows) - 1
+
+    @property
+    def found_in_words(self) -> str:
+        assert self.found is not None
+        return f"more than {EXACT_UP_TO:,}" if self.found > EXACT_UP_TO else f"{self.found:,}"
+
+
+def board(*, space: Space, wanted: BoardFilter) -> Board:
+    pattern = wanted.q.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
+    asked = {
+        "space_id": space.pk, "prefix": wanted.prefix, "owner": wanted.owner, "search": wanted.q,
+        "pattern": f"%{pattern}%",
+    }  # fmt: skip
+    skipped = (wanted.page - 1) * ROWS
+    holdings = rows("board", Holding, {**asked, "sort": wanted.sort, "rows": ROWS + 1, "skipped": skipped})
+    shown = holdings[:ROWS]
+    opened = latest_of_locks(space=space, names=[lock.name for lock in shown if lock.id in wanted.open])
+    return Board(
+        rows=[
+            Row(
+                lock=lock,
+                toggle=wanted.toggled(lock.id),
+                owner_query=wanted.query(owner=lock.owner or "", page=1, open=()),
+                latest=opened.get(lock.name, []) if lock.id in wanted.open else None,
+            )
+            for lock in shown
+        ],
+        found=_found(asked, skipped=skipped, holdings=holdings) if wanted.narrows else None,
+        previous=wanted.query(page=wanted.page - 1, open=()) if wanted.page > 1 else None,
+        next=wanted.query(page=wanted.page + 1, open=()) if len(holdings) > ROWS and wanted.page < LAST_PAGE else None,
+        first=skipped + 1,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Size:
+    number: int
+
+
+def _found(asked: dict[str, Any], *, skipped: int, holdings: list[Holding]) -> int:
+    """Counted only where the page does not show it: to count means to look at everything once more."""
+    if holdings and len(holdings) <= ROWS:
+        return skipped + len(holdings)
+    (found,) = rows("board_size", _Size, asked)
+    return found.number
+
+
+def _text(query: QueryDict, name: str) -> str:
+    # Postgres takes no null character in a text, and no name or owner has one.
+    return query.get(name, "").replace("\0", "").strip()[:LONGEST_TEXT]
+
+
+def _ids(values: Iterable[str]) -> Iterable[int]:
+    return (int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 19)

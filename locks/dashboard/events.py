@@ -1,0 +1,89 @@
+"""Events of the history as sentences, and the small queries that fetch them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from locks.dashboard.durations import roughly
+from locks.dashboard.statements import rows
+from locks.models import ActorKind, Event, EventKind, Space
+
+LATEST = 5
+
+# Kinds of this slice by name; what others add is shown with its words until it gets a sentence.
+_ICONS: dict[str, str] = {
+    EventKind.ACQUIRED: "held",
+    EventKind.RELEASED: "free",
+    EventKind.EXPIRED: "overdue",
+    EventKind.FORCE_RELEASED: "force",
+    EventKind.TOKEN_ISSUED: "key",
+    EventKind.TOKEN_ROTATED: "key",
+    EventKind.TOKEN_REVOKED: "key",
+}
+
+
+@dataclass(kw_only=True)
+class Happening:
+    id: int
+    at: datetime
+    kind: str
+    lock_name: str | None
+    owner: str | None
+    actor_kind: str
+    actor_name: str
+    reason: str | None
+    fencing_token: int | None
+    held_ms: int | None
+    overdue_ms: int | None
+    now: datetime | None = None
+
+    @property
+    def icon(self) -> str:
+        return icon_of(self.kind)
+
+    @property
+    def sentence(self) -> str:
+        return sentence_of(self)
+
+
+def icon_of(kind: str) -> str:
+    return _ICONS.get(kind, "dot")
+
+
+def sentence_of(event: Happening | Event) -> str:
+    """Without the lock's name and the reason, which stand beside it."""
+    held = f" after {roughly(event.held_ms)}" if event.held_ms is not None else ""
+    match event.kind:
+        case EventKind.ACQUIRED:
+            return f"{event.owner} got it"
+        case EventKind.RELEASED:
+            return f"{event.owner} gave it back{held}"
+        case EventKind.EXPIRED:
+            return f"{event.owner} let it run out{held}"
+        case EventKind.FORCE_RELEASED:
+            return f"{event.actor_name} took it from {event.owner}{held}"
+    return f"{event.actor_name}: {kind_in_words(event.kind)}"
+
+
+def kind_in_words(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+def by_whom(event: Event) -> str:
+    match event.actor_kind:
+        case ActorKind.TOKEN:
+            return f"token {event.actor_name}"
+        case ActorKind.SYSTEM:
+            return "the clock" if event.kind == EventKind.EXPIRED else event.actor_name
+    return event.actor_name
+
+
+def latest_of_locks(*, space: Space, names: Sequence[str]) -> dict[str, list[Happening]]:
+    if not names:
+        return {}
+    parameters: dict[str, Any] = {"space_id": space.pk, "names": list(names), "each": LATEST}
+    found: dict[str, list[Happening]] = {name: [] for name in names}
+    for happening in rows("latest_of_locks", Happening, parameters):
+        found[happening.lock_name or ""].append(happening)
+    return found

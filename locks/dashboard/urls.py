@@ -1,0 +1,34 @@
+"""The dashboard's paths, all under /ui/."""
+
+from django.urls import path, register_converter
+from django.urls.converters import StringConverter
+
+from locks.dashboard.views import activity, entrance, force_release, lock, now
+
+
+class ShownNameConverter(StringConverter):
+    """A lock's name, with its slashes."""
+
+    regex = r"[^\0]+"
+
+
+register_converter(ShownNameConverter, "shown_name")
+
+app_name = "dashboard"
+urlpatterns = [
+    path("", entrance.home, name="home"),
+    path("sign-in", entrance.sign_in, name="sign-in"),
+    path("sign-out", entrance.sign_out, name="sign-out"),
+    path("theme", entrance.theme, name="theme"),
+    path("<slug:team>/", entrance.team, name="team"),
+    path("<slug:team>/<slug:space>/", now.now, name="now"),
+    path("<slug:team>/<slug:space>/activity", activity.activity, name="activity"),
+    path("<slug:team>/<slug:space>/activity/<int:event_id>", activity.event, name="event"),
+    # No name ends in a verb, so this path is never a lock's.
+    path(
+        "<slug:team>/<slug:space>/locks/<shown_name:name>/force-release",
+        force_release.force_release,
+        name="force-release",
+    ),
+    path("<slug:team>/<slug:space>/locks/<shown_name:name>", lock.lock, name="lock"),
+]

@@ -1,0 +1,75 @@
+"""Force-release: take a lock from its holder, with a reason, guarded by the fencing token that was shown.
+
+A page of its own that also fits into a dialog: there, answers are 200 whatever became of it, since htmx and the browser
+would treat anything else as a failed request.
+"""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_http_methods
+
+from locks.dashboard.access import Place, in_space, person, request_id
+from locks.dashboard.forms import ForceReleaseForm
+from locks.dashboard.shell import asks_for, page, part
+from locks.dashboard.story import find_lock
+from locks.engine import outcomes, requests
+from locks.engine.execution import perform
+from locks.engine.operations import force_release as force_release_locks
+from locks.engine.verdicts import Verdict
+from locks.models import Channel
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@in_space
+def force_release(request: HttpRequest, place: Place, name: str) -> HttpResponse:
+    if not place.may_force:
+        raise PermissionDenied
+    lock = find_lock(space=place.space, name=name)
+    if lock is None:
+        raise Http404
+    context: dict[str, Any] = {"name": name, "lock": lock}
+    if request.method != "POST":
+        form = ForceReleaseForm(
+            initial={"fencing_token": lock.fencing_token}, name=name, must_type_name=lock.is_heartbeating
+        )
+        return _answer(request, place, {**context, "form": form})
+    form = ForceReleaseForm(request.POST, name=name, must_type_name=lock.is_heartbeating)
+    if not form.is_valid():
+        return _answer(request, place, {**context, "form": form}, status=422)
+    outcome = _release(request, place, name, form.cleaned_data)
+    match outcome.verdict:
+        case Verdict.RELEASED:
+            response = _answer(request, place, {**context, "released": outcome})
+            response["HX-Trigger"] = "octo:changed"
+            return response
+        case Verdict.CHANGED_HANDS | Verdict.NO_LEASE:
+            now = find_lock(space=place.space, name=name)
+            return _answer(request, place, {**context, "lock": now, "refused": outcome.verdict}, status=409)
+    raise AssertionError(outcome.verdict)
+
+
+def _release(request: HttpRequest, place: Place, name: str, wanted: dict[str, Any]) -> outcomes.ForceReleased:
+    user = person(request)
+    asked = requests.ForceRelease(
+        digest=None,
+        space_id=place.space.pk,
+        user_id=user.pk,
+        user_name=user.get_username(),
+        channel=Channel.WEB.value,
+        address=request.META.get("REMOTE_ADDR"),
+        request_id=request_id(request),
+        name=name,
+        reason=wanted["reason"],
+        guard=wanted["fencing_token"],
+        lock_delay_seconds=wanted["lock_delay_seconds"],
+    )
+    (outcome,) = perform(force_release_locks([asked]))
+    return outcome
+
+
+def _answer(request: HttpRequest, place: Place, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
+    if asks_for(request, "dialog"):
+        return part(request, place, "force_release/dialog.html", context)
+    return page(request, place, "force_release/page.html", context, here="lock", status=status)

@@ -1,0 +1,181 @@
+"""`manage.py create_demo`: fills a lively team, as it would look after two days of deploys, crons and agents.
+
+What is past is written into the history directly, as nothing else could have happened then. With --play the present
+goes on through the engine until interrupted, so that the pages move.
+"""
+
+import random
+import secrets
+import time
+import uuid
+from argparse import ArgumentParser
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection, transaction
+
+from locks.actions import tokens
+from locks.actions.audit import Actor
+from locks.bearer import parse
+from locks.engine import requests
+from locks.engine.execution import perform
+from locks.engine.operations import acquire, release, renew
+from locks.engine.verdicts import Verdict
+from locks.management.demo_cast import REASONS, STANDING, WORK, Work
+from locks.models import Event, Lock, Membership, Role, Space, Team, Token, User, Waiter
+from locks.models.token import PRESETS
+
+PAST = timedelta(hours=48)
+PEOPLE = {"ada": Role.ADMIN, "olga": Role.OPERATOR, "victor": Role.VIEWER}
+
+
+class Command(BaseCommand):
+    help = "Fill a lively team called Harbor, with people, locks and two days of history."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--password", help="of the demo's people; one is made up and printed if absent")
+        parser.add_argument("--play", action="store_true", help="go on working through the engine until interrupted")
+        parser.add_argument("--seed", type=int, default=8, help="another number, another history")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if Team.objects.filter(slug="harbor").exists():
+            raise CommandError("There is a team called harbor already.")
+        password = options["password"] or secrets.token_urlsafe(9)
+        demo = Demo(seed=options["seed"])
+        demo.fill(password=password)
+        self.stdout.write(f"Team Harbor: sign in as {', '.join(PEOPLE)} with the password {password}")
+        if options["play"]:
+            try:
+                while True:
+                    demo.play()
+                    time.sleep(1)
+            except KeyboardInterrupt:
+                self.stdout.write("The demo is over.")
+
+
+class Demo:
+    def __init__(self, *, seed: int) -> None:
+        self._chance = random.Random(seed)  # noqa: S311 -- a story, not a secret
+        self._digests: dict[str, str] = {}
+        self._leases: dict[str, uuid.UUID] = {}
+
+    @transaction.atomic
+    def fill(self, *, password: str) -> None:
+        team = Team.objects.create(slug="harbor", name="Harbor")
+        self._space = Space.objects.create(team=team, slug="production", name="Production")
+        Space.objects.create(team=team, slug="staging", name="Staging")
+        for name, role in PEOPLE.items():
+            user = User.objects.create_user(name, f"{name}@harbor.example", password)
+            Membership.objects.create(team=team, user=user, role=role)
+        issued = {name: self._issue(name) for name in ("ci", "cron", "agents")}
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT clock_timestamp()")
+            (now,) = cursor.fetchone()
+        held = {standing.name: standing for standing in STANDING}
+        events: list[Event] = []
+        for work in WORK:
+            until = now - timedelta(seconds=held[work.name].held if work.name in held else work.pause_seconds / 3)
+            events += self._past(work, issued[work.fleet], begin=now - PAST, until=until, is_held=work.name in held)
+        Event.objects.bulk_create(sorted(events, key=lambda event: event.at), batch_size=1_000)
+        self._stand(now, issued)
+
+    def play(self) -> None:
+        """A second of work: somebody claims, somebody renews, somebody is done."""
+        for work in WORK:
+            if work.name.startswith(("cache/", "cron/inv", "path:", "deploy/web")) and self._chance.random() < 0.3:
+                self._act(work)
+
+    def _act(self, work: Work) -> None:
+        digest = self._digests[work.fleet]
+        lease = self._leases.get(work.name)
+        if lease is None:
+            asked = requests.Acquire(
+                digest=digest, name=work.name, ttl_seconds=20, owner=self._chance.choice(work.owners),
+                metadata=self._metadata(work),
+            )  # fmt: skip
+            (outcome,) = perform(acquire([asked]))
+            if outcome.verdict == Verdict.ACQUIRED and outcome.lease_id is not None:
+                self._leases[work.name] = outcome.lease_id
+        elif self._chance.random() < 0.75:
+            (renewed,) = perform(renew([requests.Renew(digest=digest, name=work.name, lease_id=lease)]))
+            if renewed.verdict != Verdict.RENEWED:
+                del self._leases[work.name]
+        else:
+            perform(release([requests.Release(digest=digest, name=work.name, lease_id=lease)]))
+            del self._leases[work.name]
+
+    def _issue(self, name: str) -> Token:
+        plaintext, token = tokens.issue(actor=Actor.of_shell(), space=self._space, name=name, scopes=PRESETS["worker"])
+        presented = parse(plaintext)
+        assert presented is not None
+        self._digests[name] = presented.digest.hex()
+        return token
+
+    def _past(self, work: Work, token: Token, *, begin: datetime, until: datetime, is_held: bool) -> list[Event]:
+        events = []
+        at = begin + timedelta(seconds=self._chance.uniform(0, work.pause_seconds))
+        while True:
+            held = timedelta(seconds=work.usual_seconds * self._chance.lognormvariate(0, 0.5))
+            if at + held > until:
+                break
+            owner = self._chance.choice(work.owners)
+            common = self._common(work, token, owner=owner, fencing_token=int(at.timestamp() * 1000))
+            events.append(Event(at=at, kind="acquired", actor_kind="token", actor_name=token.name, channel="api",
+                                actor_id=token.pk, **common))  # fmt: skip
+            events.append(self._ending(work, token, at=at, held=held, common=common))
+            at += held + timedelta(seconds=work.pause_seconds * self._chance.uniform(0.3, 1.7))
+        if is_held:
+            common = self._common(work, token, owner=work.owners[0], fencing_token=int(until.timestamp() * 1000))
+            events.append(Event(at=until, kind="acquired", actor_kind="token", actor_name=token.name, channel="api",
+                                actor_id=token.pk, **common))  # fmt: skip
+        return events
+
+    def _ending(self, work: Work, token: Token, *, at: datetime, held: timedelta, common: dict[str, Any]) -> Event:
+        held_ms = int(held.total_seconds() * 1000)
+        end = at + held
+        luck = self._chance.random()
+        if luck < work.fails / 3:
+            return Event(at=end, kind="force_released", actor_kind="user", actor_name="olga", channel="web",
+                         reason=self._chance.choice(REASONS), held_ms=held_ms, **common)  # fmt: skip
+        if luck < work.fails:
+            overdue = timedelta(milliseconds=self._chance.uniform(80, 900))
+            return Event(at=end + overdue, kind="expired", actor_kind="system", actor_name="expiry", channel="task",
+                         held_ms=held_ms, overdue_ms=int(overdue.total_seconds() * 1000), **common)  # fmt: skip
+        return Event(at=end, kind="released", actor_kind="token", actor_name=token.name, channel="api",
+                     actor_id=token.pk, held_ms=held_ms, **common)  # fmt: skip
+
+    def _common(self, work: Work, token: Token, *, owner: str, fencing_token: int) -> dict[str, Any]:
+        return {
+            "team_id": self._space.team_id, "space_id": self._space.pk, "lock_name": work.name, "owner": owner,
+            "metadata": self._metadata(work), "token_id": token.pk, "fencing_token": fencing_token,
+            "holder_id": f"h_{token.public_id.lower():0<20}"[:22],
+        }  # fmt: skip
+
+    def _metadata(self, work: Work) -> str:
+        return work.metadata.format(n=self._chance.randint(1_200, 1_990))
+
+    def _stand(self, now: datetime, issued: dict[str, Token]) -> None:
+        by_name = {work.name: work for work in WORK}
+        for standing in STANDING:
+            work = by_name[standing.name]
+            token = issued[work.fleet]
+            acquired = now - timedelta(seconds=standing.held)
+            renewed = now - timedelta(seconds=standing.silent)
+            expires = renewed + timedelta(seconds=work.ttl_seconds)
+            Lock.objects.create(
+                space=self._space, name=work.name, fencing_token=int(acquired.timestamp() * 1000),
+                lease_id=uuid.uuid4(), holder_id=f"h_{token.public_id.lower():0<20}"[:22], token=token,
+                owner=work.owners[0], metadata=self._metadata(work), ttl_seconds=work.ttl_seconds,
+                acquired_at=acquired, renewed_at=renewed, expires_at=expires,
+                renewals=max(1, standing.held * 2 // work.ttl_seconds), sweep_at=expires,
+            )  # fmt: skip
+            for place, owner in enumerate(standing.waiters):
+                Waiter.objects.create(
+                    space=self._space, name=work.name, token=token, owner=owner,
+                    waiting_since=now - timedelta(seconds=300 - 70 * place), gives_up_at=now + timedelta(hours=1),
+                )  # fmt: skip
+        Lock.objects.create(
+            space=self._space, name="path:migrations", fencing_token=int(now.timestamp() * 1000) - 90_000,
+            available_at=now + timedelta(seconds=55),
+        )  # fmt: skip

@@ -1,0 +1,45 @@
+// The keyboard's way through the page. Off while somebody types.
+
+let goes = false
+
+function rowStep(step) {
+  const rows = [...document.querySelectorAll("[data-row]")]
+  const at = rows.findIndex((row) => row.contains(document.activeElement))
+  const next = rows[Math.max(0, Math.min(rows.length - 1, at === -1 && step < 0 ? 0 : at + step))]
+  next?.querySelector("[data-toggle]")?.focus()
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return
+  if (event.target.closest("input, select, textarea, [contenteditable]")) {
+    if (event.key === "Escape") event.target.blur()
+    return
+  }
+  if (goes) {
+    goes = false
+    document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click()
+    return
+  }
+  switch (event.key) {
+    case "/":
+      event.preventDefault()
+      document.querySelector("[data-search]")?.select()
+      break
+    case "j":
+      rowStep(1)
+      break
+    case "k":
+      rowStep(-1)
+      break
+    case "g":
+      goes = true
+      setTimeout(() => { goes = false }, 1500)
+      break
+    case "p":
+      document.dispatchEvent(new CustomEvent("octo:pause"))
+      break
+    case "?":
+      document.getElementById("keys")?.showModal()
+      break
+  }
+})

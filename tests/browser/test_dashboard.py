@@ -1,0 +1,230 @@
+"""The dashboard in a real browser: live rows, the countdown, taking a lock by force."""
+
+import re
+import time
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.conftest import PASSWORD
+from tests.servers import Api, RunningServer
+
+pytestmark = pytest.mark.timeout(120)
+
+NOW = "/ui/blue/main/"
+LIVE_MS = 2_000
+
+
+@pytest.fixture(autouse=True)
+def _people(committed: None, settings, request: pytest.FixtureRequest) -> None:
+    """With passwords as the server, which is another process, knows them."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher"]
+    for name in ("olga", "victor", "space"):
+        request.getfixturevalue(name)
+
+
+@pytest.fixture
+def api(server: RunningServer, space, worker_token) -> Api:
+    return server.api(worker_token)
+
+
+def sign_in(page: Page, name: str, path: str = NOW) -> None:
+    page.goto(path)
+    page.get_by_label("User name or e-mail").fill(name)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page).to_have_url(re.compile(re.escape(path) + "$"))
+
+
+def watch(page: Page, name: str) -> None:
+    sign_in(page, name)
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
+def take(api: Api, name: str, **terms) -> dict:
+    answer = api.call("POST", f"/locks/{name}/acquire", {"ttl_seconds": 60, **terms})
+    assert answer.status == 200
+    return answer.json()
+
+
+def row(page: Page, name: str):
+    return page.get_by_role("row").filter(has=page.get_by_role("link", name=name, exact=True))
+
+
+def test_a_lock_appears_without_reload_and_counts_down(page: Page, api: Api):
+    watch(page, "victor")
+    expect(page.get_by_text("Nothing is held")).to_be_visible()
+    page.evaluate("window.stays = true")
+    take(api, "deploy/api", owner="runner-7", metadata="build=1842")
+    expect(row(page, "deploy/api")).to_be_visible(timeout=LIVE_MS)
+    left = row(page, "deploy/api").locator("[data-until]")
+    before = int(left.inner_text().split()[0])
+    time.sleep(2.2)
+    assert int(left.inner_text().split()[0]) < before
+    assert page.evaluate("window.stays")
+
+
+def test_a_heartbeat_moves_the_bar(page: Page, api: Api):
+    held = take(api, "job", ttl_seconds=30)
+    watch(page, "victor")
+    time.sleep(3)
+    left = row(page, "job").locator("[data-until]")
+    assert int(left.inner_text().split()[0]) < 28
+    api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"], "ttl_seconds": 300})
+    expect(left).to_contain_text("min", timeout=LIVE_MS)
+
+
+def test_open_rows_and_focus_survive_what_happens_around_them(page: Page, api: Api):
+    take(api, "job", metadata="step=tests")
+    watch(page, "victor")
+    page.get_by_role("link", name="Details of job").press("Enter")
+    expect(page.get_by_role("heading", name="Last events")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"open=\d+"))
+    toggle = page.get_by_role("link", name="Details of job")
+    toggle.focus()
+    take(api, "another")
+    expect(row(page, "another")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("heading", name="Last events")).to_be_visible()
+    expect(toggle).to_be_focused()
+
+
+def test_search_is_in_the_address_and_the_back_button_undoes_it(page: Page, api: Api):
+    take(api, "deploy/api", owner="runner-7")
+    take(api, "cron/backup", owner="cron-a")
+    watch(page, "victor")
+    page.keyboard.press("/")
+    page.keyboard.type("backup")
+    expect(row(page, "deploy/api")).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"\?q=backup$"))
+    page.go_back()
+    expect(row(page, "deploy/api")).to_be_visible()
+    expect(page.get_by_placeholder("Search name")).to_have_value("")
+    row(page, "deploy/api").get_by_role("link", name="runner-7").click()
+    expect(row(page, "cron/backup")).to_have_count(0)
+    expect(page.get_by_role("textbox", name="Owner")).to_have_value("runner-7")
+
+
+def test_force_release_with_a_reason(page: Page, api: Api):
+    held = take(api, "job", owner="runner-7")
+    watch(page, "olga")
+    page.get_by_role("link", name="Release job by force").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("it is still at work")
+    dialog.get_by_label("Reason").fill("its host is gone")
+    dialog.get_by_label("Type job to go on").fill("job")
+    dialog.get_by_role("button", name="Release from runner-7").click()
+    expect(dialog.get_by_role("heading", name="Released")).to_be_visible()
+    refused = api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"]})
+    assert (refused.status, refused.json()["code"]) == (404, "lease_not_current")
+    dialog.get_by_role("link", name="The event in the history").click()
+    expect(page.get_by_text("its host is gone")).to_be_visible()
+    expect(page.get_by_text("olga took it from runner-7")).to_be_visible()
+
+
+def test_the_guard_refuses_when_the_owner_changed_while_the_dialog_was_open(page: Page, api: Api):
+    held = take(api, "job", owner="runner-7")
+    watch(page, "olga")
+    page.get_by_role("link", name="Release job by force").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("stuck")
+    dialog.get_by_label("Type job to go on").fill("job")
+    api.call("POST", "/locks/job/release", {"lease_id": held["lease_id"]})
+    again = take(api, "job", owner="runner-9")
+    expect(page.get_by_role("button", name=re.compile(r"\+\d+ change"))).to_have_count(1, timeout=LIVE_MS)
+    dialog.get_by_role("button", name="Release from runner-7").click()
+    expect(dialog).to_contain_text("Nothing was released")
+    expect(dialog).to_contain_text("runner-9")
+    dialog.get_by_role("link", name="Leave it").click()
+    expect(dialog).to_be_hidden()
+    expect(row(page, "job")).to_contain_text("runner-9", timeout=LIVE_MS)
+    assert api.call("POST", "/locks/job/renew", {"lease_id": again["lease_id"]}).status == 200
+
+
+def test_activity_announces_what_is_new_and_does_not_move(page: Page, api: Api):
+    take(api, "first")
+    sign_in(page, "victor", NOW + "activity")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    time.sleep(1.5)
+    take(api, "second")
+    news = page.get_by_role("button", name=re.compile("new, show"))
+    expect(news).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("link", name="second")).to_have_count(0)
+    news.click()
+    expect(page.get_by_role("link", name="second")).to_be_visible()
+
+
+def test_the_theme_changes_at_once_and_stays(page: Page):
+    sign_in(page, "victor")
+    page.get_by_role("button", name="Dark theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_without_javascript_people_read_filter_and_force(browser, server, api):
+    held = take(api, "job", owner="runner-7")
+    take(api, "other")
+    context = browser.new_context(
+        base_url=server.url, java_script_enabled=False, viewport={"width": 320, "height": 700}
+    )
+    page = context.new_page()
+    sign_in(page, "olga")
+    page.get_by_placeholder("Search name").fill("job")
+    page.get_by_role("button", name="Find").click()
+    expect(row(page, "other")).to_have_count(0)
+    page.get_by_role("link", name="Details of job").click()
+    expect(page.get_by_role("heading", name="Last events")).to_be_visible()
+    page.get_by_role("link", name="Release job by force").click()
+    page.get_by_label("Reason").fill("stuck")
+    page.get_by_label("Type job to go on").fill("job")
+    page.get_by_role("button", name="Release from runner-7").click()
+    expect(page.get_by_role("heading", name="Released")).to_be_visible()
+    assert api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"]}).status == 404
+    context.close()
+
+
+def test_an_open_page_says_that_it_is_stale_and_comes_back_with_the_server(browser, server, api):
+    take(api, "job", ttl_seconds=600)
+    context = browser.new_context(base_url=server.url)
+    page = context.new_page()
+    watch(page, "victor")
+    server.kill()
+    expect(page.get_by_text("Asking every 5 s")).to_be_visible(timeout=5_000)
+    expect(page.get_by_role("button", name="Not current")).to_be_visible(timeout=20_000)
+    expect(page.locator("#board")).to_have_class(re.compile("is-stale"))
+    server.start()
+    take(server.api(api._token), "later")
+    expect(row(page, "later")).to_be_visible(timeout=15_000)
+    expect(page.get_by_text("Live", exact=True)).to_be_visible(timeout=10_000)
+    expect(page.locator("#board")).not_to_have_class(re.compile("is-stale"))
+    context.close()
+
+
+def test_paused_changes_wait_behind_a_pill(page: Page, api: Api):
+    watch(page, "victor")
+    page.keyboard.press("p")
+    expect(page.get_by_text("Paused", exact=True)).to_be_visible()
+    time.sleep(1.5)
+    take(api, "job")
+    pill = page.get_by_role("button", name=re.compile(r"\+\d+ change"))
+    expect(pill).to_be_visible(timeout=LIVE_MS)
+    expect(row(page, "job")).to_have_count(0)
+    pill.click()
+    expect(row(page, "job")).to_be_visible()
+
+
+def test_the_keyboard_reaches_everything(page: Page, api: Api):
+    take(api, "first")
+    take(api, "second")
+    watch(page, "victor")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="Details of second")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Last events")).to_be_visible()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    expect(page).to_have_url(re.compile("/activity$"))

@@ -1,0 +1,57 @@
+"""The dashboard as people see it, through Django's test client; locks as workers take them, through the engine."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+from django.test import Client
+
+from locks.bearer import parse
+from locks.engine import outcomes, requests
+from locks.engine.execution import perform
+from locks.engine.operations import acquire, release, renew
+from locks.models import Space, User
+
+Visit = Callable[[User], Client]
+
+
+@pytest.fixture
+def visit() -> Visit:
+    """visit(alice) is a browser in which Alice is signed in."""
+
+    def signed_in(user: User) -> Client:
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return signed_in
+
+
+class Worker:
+    def __init__(self, token: str) -> None:
+        presented = parse(token)
+        assert presented is not None
+        self.digest = presented.digest.hex()
+
+    def takes(self, name: str, **terms) -> outcomes.Acquired:
+        (outcome,) = perform(acquire([requests.Acquire(digest=self.digest, name=name, **terms)]))
+        assert outcome.verdict == "acquired"
+        return outcome
+
+    def renews(self, name: str, lease_id: UUID | None) -> str:
+        assert lease_id is not None
+        return perform(renew([requests.Renew(digest=self.digest, name=name, lease_id=lease_id)]))[0].verdict
+
+    def gives_back(self, name: str, lease_id: UUID | None) -> None:
+        assert lease_id is not None
+        perform(release([requests.Release(digest=self.digest, name=name, lease_id=lease_id)]))
+
+
+@pytest.fixture
+def worker(worker_token: str) -> Worker:
+    return Worker(worker_token)
+
+
+@pytest.fixture
+def now_url(space: Space) -> str:
+    return f"/ui/{space.team.slug}/{space.slug}/"

@@ -1,0 +1,16 @@
+"""How many queries each page may ask, whatever it shows. One more fails the test; raise a number only with a reason."""
+
+# Every page: the session, the person, the place, the spaces of the switcher.
+SHELL = 4
+
+QUERY_COUNTS = {
+    "now": SHELL + 3,  # the board, the counters, the pulse
+    "now, narrowed": SHELL + 3,
+    "now, narrowed, many pages": SHELL + 4,  # how many there are
+    "now, rows open": SHELL + 4,  # their last events
+    "now, refreshed": SHELL + 2,  # no switcher
+    "lock": SHELL + 3,  # the lock, the ribbon's holds, the listed holds
+    "activity": SHELL + 1,
+    "event": SHELL + 1,
+    "force-release": SHELL + 1,
+}

@@ -1,0 +1,30 @@
+"""Errors speak to whoever asked: pages to people, the contract's JSON to programs."""
+
+import pytest
+
+pytestmark = pytest.mark.django_db
+
+
+def test_people_get_a_page_with_the_request_id(client):
+    reply = client.get("/ui/no/such/page")
+    assert reply.status_code == 404
+    assert reply["Content-Type"].startswith("text/html")
+    assert reply["X-Request-Id"] in reply.content.decode()
+    assert "script-src" not in reply["Content-Security-Policy"]
+
+
+def test_programs_get_json(client):
+    assert client.get("/no/such/path").json()["code"] == "not_found"
+
+
+def test_a_failure_of_ours_is_a_page_that_asks_nothing(client, visit, alice, space, monkeypatch, now_url):
+    def fails(**_arguments):
+        raise RuntimeError("a secret")
+
+    browser = visit(alice)
+    browser.raise_request_exception = False
+    monkeypatch.setattr("locks.dashboard.views.now.counters", fails)
+    reply = browser.get(now_url)
+    assert reply.status_code == 500
+    assert "went wrong on our side" in reply.content.decode()
+    assert "a secret" not in reply.content.decode()

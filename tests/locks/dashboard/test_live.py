@@ -1,0 +1,122 @@
+"""The live stream: who may listen, what it says, and when it ends."""
+
+import asyncio
+import http.client
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+from django.test import Client
+
+from locks.dashboard import watcher as watching
+from locks.dashboard.live import _admit
+from locks.dashboard.watcher import Watcher
+from locks.models import User
+from tests.octoadmin.asgi_client import request_scope
+
+PATH = "/ui/blue/main/live"
+
+
+def cookie_of(user: User) -> str:
+    client = Client()
+    client.force_login(user)
+    return f"sessionid={client.cookies['sessionid'].value}"
+
+
+@pytest.fixture
+def listen(server):
+    opened = []
+
+    def open_stream(cookie: str = "", path: str = PATH) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        opened.append(connection)
+        connection.request("GET", path, headers={"Cookie": cookie} if cookie else {})
+        return connection.getresponse()
+
+    yield open_stream
+    for connection in opened:
+        connection.close()
+
+
+def events(stream: http.client.HTTPResponse) -> Iterator[str]:
+    for line in stream:
+        if line.startswith(b"event: "):
+            yield line[7:].strip().decode()
+
+
+def test_a_member_hears_of_changes_within_two_seconds(listen, server, victor, space, worker_token):
+    with closing(listen(cookie_of(victor))) as stream:
+        assert (stream.status, stream.headers["Content-Type"]) == (200, "text/event-stream")
+        heard = events(stream)
+        assert next(heard) == "beat"
+        time.sleep(1.5)
+        api = server.api(worker_token)
+        held = api.call("POST", "/locks/job/acquire", {"ttl_seconds": 60}).json()
+        began = time.monotonic()
+        assert next(heard) == "changed"
+        assert time.monotonic() - began < 2
+        api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"]})
+        assert next(heard) == "changed"
+        assert next(heard) == "beat"
+
+
+def test_everybody_else_finds_nothing(listen, bob, space):
+    assert listen().status == 404
+    assert listen("sessionid=made-up").status == 404
+    assert listen(cookie_of(bob)).status == 404
+    assert listen(cookie_of(bob), "/ui/no/where/live").status == 404
+
+
+def test_a_stream_needs_no_thread_and_no_connection_of_its_own(listen, server, victor, space):
+    cookie = cookie_of(victor)
+    streams = [listen(cookie) for _ in range(30)]
+    assert {stream.status for stream in streams} == {200}
+    assert server.api().call("GET", "/health").status == 200
+    for stream in streams:
+        stream.close()
+
+
+@pytest.mark.parametrize("change", ["membership", "session", "password", "is_active"])
+def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monkeypatch, change):
+    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(watching, "RECHECK_SECONDS", 0.05)
+    scope = request_scope(PATH, headers=[(b"cookie", cookie_of(victor).encode())])
+    viewer = _admit(scope)
+    assert viewer is not None
+
+    async def watched() -> None:
+        watcher = Watcher()
+        watcher.add(viewer)
+        await asyncio.sleep(0.5)
+        assert not viewer.is_gone
+        await asyncio.to_thread(lose)
+        for _ in range(100):
+            if viewer.is_gone:
+                break
+            await asyncio.sleep(0.05)
+        watcher.remove(viewer)
+        await asyncio.sleep(0.1)
+
+    def lose() -> None:
+        from django.contrib.sessions.models import Session
+        from django.db import connection
+
+        match change:
+            case "membership":
+                victor.memberships.all().delete()
+            case "session":
+                Session.objects.all().delete()
+            case "password":
+                victor.set_password("another one entirely")
+                victor.save()
+            case _:
+                victor.is_active = False
+                victor.save()
+        connection.close()
+
+    # On a thread of its own: where a browser test has run before, this one has a loop already.
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, watched()).result()
+    assert viewer.is_gone

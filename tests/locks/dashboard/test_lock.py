@@ -1,0 +1,77 @@
+"""Lock: one name, how it stands and what became of it before."""
+
+import pytest
+from django.test import Client
+
+from locks.models import Lock
+from tests.locks.dashboard.test_now import age
+
+pytestmark = pytest.mark.django_db
+
+
+def text_of(client: Client, url: str) -> str:
+    return " ".join(client.get(url).content.decode().split())
+
+
+def test_the_sentence_says_who_holds_it(worker, visit, victor, now_url):
+    held = worker.takes("deploy/api", owner="runner-7")
+    age("deploy/api", seconds=12)
+    worker.renews("deploy/api", held.lease_id)
+    text = text_of(visit(victor), now_url + "locks/deploy/api")
+    assert "Held by <b>runner-7</b> for" in text
+    assert ">12 s</time>" in text
+    assert "nobody waiting" in text
+    assert str(held.lease_id) not in text
+
+
+def test_history_tells_how_each_hold_ended(worker, visit, victor, olga, now_url):
+    worker.gives_back("job", worker.takes("job", owner="a").lease_id)
+    held = worker.takes("job", owner="b", ttl_seconds=60)
+    visit(olga).post(
+        now_url + "locks/job/force-release",
+        {"fencing_token": held.fencing_token, "reason": "dead host", "lock_delay_seconds": 0, "typed_name": "job"},
+    )
+    worker.takes("job", owner="c", ttl_seconds=60)
+    age("job", seconds=61)
+    worker.takes("job", owner="d")
+    reply = visit(victor).get(now_url + "locks/job")
+    assert [(hold.owner, hold.how_it_ended) for hold in reply.context["holds"]] == [
+        ("c", "Ran out"),
+        ("b", "Taken by olga"),
+        ("a", "Given back"),
+    ]
+    ribbon = reply.context["ribbon"]
+    assert {share.owner for share in ribbon.shares} == {"a", "b", "c", "d"}
+    assert [cut.label.endswith("dead host") for cut in ribbon.cuts] == [True]
+    assert reply.context["percentiles"].count == 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(70, "the next claim takes it."), (50, "Expiring")],
+)
+def test_trouble_is_said(worker, visit, victor, now_url, seconds, words):
+    worker.takes("job", ttl_seconds=60)
+    age("job", seconds=seconds)
+    assert words in text_of(visit(victor), now_url + "locks/job")
+
+
+def test_a_free_lock_and_one_whose_row_is_gone_still_have_their_history(worker, visit, victor, now_url):
+    worker.gives_back("job", worker.takes("job").lease_id)
+    assert "Nobody holds it" in text_of(visit(victor), now_url + "locks/job")
+    Lock.objects.all().delete()
+    assert "Given back" in text_of(visit(victor), now_url + "locks/job")
+
+
+def test_a_name_that_was_never_used_has_no_page(visit, victor, now_url):
+    assert visit(victor).get(now_url + "locks/never").status_code == 404
+
+
+def test_holds_are_paged(worker, visit, victor, now_url):
+    for _ in range(26):
+        worker.gives_back("job", worker.takes("job").lease_id)
+    reply = visit(victor).get(now_url + "locks/job")
+    assert len(reply.context["holds"]) == 25
+    older = visit(victor).get(now_url + "locks/job", {"before": reply.context["older"]})
+    assert (len(older.context["holds"]), older.context["older"]) == (1, None)
+    assert visit(victor).get(now_url + "locks/job?before=nonsense_1&span=9y").status_code == 200

@@ -1,0 +1,150 @@
+"""Now: who owns what."""
+
+import pytest
+from django.db import connection
+
+from locks.models import Lock, Waiter
+
+pytestmark = pytest.mark.django_db
+
+
+def age(name: str, *, seconds: float) -> None:
+    """As if the lease had been taken that long ago."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE octo_lock SET acquired_at = acquired_at - make_interval(secs => %(s)s), "
+            "renewed_at = renewed_at - make_interval(secs => %(s)s), "
+            "expires_at = expires_at - make_interval(secs => %(s)s) WHERE name = %(name)s",
+            {"s": seconds, "name": name},
+        )
+
+
+def names(reply) -> list[str]:
+    return [row.lock.name for row in reply.context["board"].rows]
+
+
+def test_a_row_tells_all_but_the_lease_id(worker, visit, victor, now_url, space):
+    held = worker.takes("deploy/api", owner="runner-7", metadata="build=1842 url=https://ci.example/1842 <b>")
+    Waiter.objects.create(
+        space=space,
+        name="deploy/api",
+        token=Lock.objects.get().token,
+        owner="runner-8",
+        gives_up_at="2999-01-01T00:00Z",
+    )
+    text = visit(victor).get(now_url).content.decode()
+    assert "Held" in text
+    assert "runner-7" in text
+    assert 'href="https://ci.example/1842"' in text
+    assert "&lt;b&gt;" in text
+    assert str(held.fencing_token) in text
+    assert str(held.lease_id) not in text
+
+
+def test_trouble_comes_first(worker, visit, victor, now_url):
+    for name in ("calm", "overdue", "expiring", "closed", "oldest"):
+        worker.takes(name, ttl_seconds=60, lock_delay_seconds=30 if name == "closed" else 0)
+    age("oldest", seconds=10)
+    age("expiring", seconds=50)
+    age("overdue", seconds=70)
+    age("closed", seconds=61)
+    reply = visit(victor).get(now_url)
+    assert names(reply) == ["overdue", "expiring", "closed", "oldest", "calm"]
+    assert [row.lock.state.word for row in reply.context["board"].rows] == [
+        "Overdue", "Expiring", "Delayed", "Held", "Held",
+    ]  # fmt: skip
+    counters = reply.context["counters"]
+    assert (counters.held, counters.expiring, counters.overdue) == (3, 1, 2)
+
+
+def test_a_free_lock_is_not_listed_unless_it_is_closed(worker, visit, victor, now_url):
+    worker.gives_back("gone", worker.takes("gone").lease_id)
+    worker.gives_back("closed", worker.takes("closed", lock_delay_seconds=30).lease_id)
+    reply = visit(victor).get(now_url)
+    assert names(reply) == ["closed"]
+    assert "nobody" in reply.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("?q=1842", ["deploy/api"]),
+        ("?q=RUNNER", ["deploy/api", "deploy/web"]),
+        ("?q=web", ["deploy/web"]),
+        ("?q=100%25", ["odd"]),
+        ("?q=_", ["odd"]),
+        ("?q=%00", ["cron", "deploy/api", "deploy/web", "odd"]),
+        ("?prefix=deploy/", ["deploy/api", "deploy/web"]),
+        ("?owner=runner-2", ["deploy/web"]),
+        ("?prefix=deploy/&owner=cron-a", []),
+        ("?sort=newest", ["odd", "cron", "deploy/web", "deploy/api"]),
+        ("?sort=nonsense&page=x&open=y", ["deploy/api", "deploy/web", "cron", "odd"]),
+    ],
+)
+def test_filters_are_in_the_address(worker, visit, victor, now_url, query, expected):
+    worker.takes("deploy/api", owner="runner-1", metadata="build=1842")
+    worker.takes("deploy/web", owner="runner-2")
+    worker.takes("cron", owner="cron-a")
+    worker.takes("odd", owner="odd", metadata="100% a_b")
+    found = names(visit(victor).get(now_url + query))
+    assert (found if "sort" in query else sorted(found)) == expected
+
+
+def test_pages_are_turned_and_end(worker, visit, victor, now_url):
+    for number in range(51):
+        worker.takes(f"job-{number:02}")
+    first = visit(victor).get(now_url + "?sort=name")
+    assert (len(names(first)), first.context["counters"].listed) == (50, 51)
+    second = visit(victor).get(now_url + first.context["board"].next)
+    assert (names(second), second.context["board"].next) == (["job-50"], None)
+    assert visit(victor).get(now_url + "?page=99").status_code == 200
+    assert "51 match" in visit(victor).get(now_url + "?prefix=job").content.decode()
+
+
+def test_an_open_row_shows_its_metadata_and_last_events(worker, visit, victor, now_url):
+    for _ in range(4):
+        worker.gives_back("job", worker.takes("job", owner="runner-1").lease_id)
+    worker.takes("job", owner="runner-2", metadata="step=tests")
+    reply = visit(victor).get(f"{now_url}?open={Lock.objects.get().pk}")
+    (row,) = reply.context["board"].rows
+    assert [event.kind for event in row.latest] == ["acquired", "released", "acquired", "released", "acquired"]
+    assert "runner-1 gave it back" in reply.content.decode()
+    assert row.toggle == "?"
+
+
+def test_a_refresh_gets_the_board_only(worker, visit, victor, now_url):
+    worker.takes("job")
+    text = visit(victor).get(now_url, headers={"HX-Request": "true", "HX-Target": "board"}).content.decode()
+    assert "job" in text
+    assert "<html" not in text
+
+
+def test_an_empty_space_says_what_to_do(visit, victor, now_url):
+    assert "/locks/hello-world/acquire" in visit(victor).get(now_url).content.decode()
+
+
+def test_only_who_may_force_sees_the_button(worker, visit, victor, olga, now_url):
+    worker.takes("job")
+    assert "force-release" not in visit(victor).get(now_url).content.decode()
+    assert "/locks/job/force-release" in visit(olga).get(now_url).content.decode()
+
+
+@pytest.mark.parametrize("path", ["", "locks/job", "locks/job/force-release", "activity", "activity/1"])
+def test_what_is_not_yours_does_not_exist(worker, visit, bob, now_url, path):
+    worker.takes("job")
+    reply = visit(bob).get(now_url + path)
+    assert reply.status_code == 404
+    assert "Nothing here" in reply.content.decode()
+    assert visit(bob).get("/ui/blue/").status_code == 404
+
+
+def test_a_superuser_sees_every_team(worker, visit, root, now_url, red_space):
+    worker.takes("job")
+    assert names(visit(root).get(now_url)) == ["job"]
+    assert visit(root).get("/ui/red/main/").status_code == 200
+
+
+def test_an_archived_space_is_gone(space, visit, alice, now_url):
+    space.archived_at = space.created_at
+    space.save()
+    assert visit(alice).get(now_url).status_code == 404

@@ -1,0 +1,41 @@
+"""No page asks more the more it shows."""
+
+import pytest
+
+from tests.locks.dashboard.query_counts import QUERY_COUNTS
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def busy(worker):
+    for number in range(51):
+        worker.takes(f"job-{number}", metadata=f"n={number}")
+        held = worker.takes(f"done-{number}")
+        worker.gives_back(f"done-{number}", held.lease_id)
+
+
+@pytest.mark.parametrize(
+    ("page", "path", "headers"),
+    [
+        ("now", "", {}),
+        ("now, narrowed", "?q=job-2", {}),
+        ("now, narrowed, many pages", "?q=job", {}),
+        ("now, rows open", "?open={first}&open={second}", {}),
+        ("now, refreshed", "", {"HX-Request": "true", "HX-Target": "board"}),
+        ("lock", "locks/job-1", {}),
+        ("activity", "activity", {}),
+        ("event", "activity/{event}", {}),
+        ("force-release", "locks/job-1/force-release", {}),
+    ],
+)
+def test_pages_ask_a_fixed_number_of_queries(
+    page, path, headers, busy, alice, visit, now_url, django_assert_num_queries
+):
+    from locks.models import Event, Lock
+
+    first, second = Lock.objects.filter(name__in=["job-1", "job-2"])
+    path = path.format(first=first.pk, second=second.pk, event=Event.objects.latest("id").pk)
+    browser = visit(alice)
+    with django_assert_num_queries(QUERY_COUNTS[page]):
+        assert browser.get(now_url + path, headers=headers).status_code == 200
