@@ -70,6 +70,9 @@ def _database(conninfo: str) -> dict[str, Any]:
     options.setdefault("connect_timeout", 3)
     # A server that has vanished without a word must not hold our threads.
     options.setdefault("tcp_user_timeout", 5000)
+    # Statements are planned once, often while there are few locks; a plan that reads all of them would be kept, and
+    # be wrong, while a thousand more are taken in the minute before the table is analysed.
+    options["options"] = f"{options.get('options', '')} -c enable_seqscan=off".strip()
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": options.pop("dbname", ""),

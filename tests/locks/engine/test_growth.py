@@ -96,10 +96,6 @@ def test_a_page_of_a_hundred_thousand_locks_is_one_index_scan(engine, space):
     assert_page_is_one_index_scan(plan, index="lock_held_by_name", rows=100)
 
 
-@pytest.mark.skipif(
-    "enable_seqscan=off" not in connection.settings_dict["OPTIONS"].get("options", ""),
-    reason="without enable_seqscan=off, statements planned for few locks read them all until autovacuum has been",
-)
 def test_statements_planned_for_few_locks_are_right_for_many_at_once(engine, space):
     hold(space.pk, FEW)
     tidy_up()

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from locks.engine import requests
 from locks.engine.execution import perform
-from locks.engine.operations import acquire
+from locks.engine.operations import acquire, release, renew
 from locks.models import Event, Lock
 from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
 from tests.locks.engine.passing_time import pass_seconds
@@ -220,6 +220,22 @@ class TestHolders:
             wait_until_over(lease, other)
         assert renewal.result(LONGEST_WAIT).verdict == "no_lease"
         assert engine.acquire("deploy").verdict == "acquired"
+
+    @pytest.mark.parametrize(
+        ("operation", "request_type", "done"),
+        [(renew, requests.Renew, "renewed"), (release, requests.Release, "released")],
+    )
+    def test_nor_one_that_waited_for_another_of_its_batch(self, engine, other, operation, request_type, done):
+        leases = [engine.acquire("a", ttl_seconds=1), engine.acquire("b")]
+        asked = [request_type(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
+        with transaction.atomic():
+            work_on("b")
+            second = other.waits(lambda: perform(operation(asked)))
+            wait_until_over(leases[0], other)
+        assert [answer.verdict for answer in second.result(LONGEST_WAIT)] == [
+            "no_lease",
+            f"{operation.__name__.removesuffix('e')}ed",
+        ]
 
     def test_a_release_that_waited_past_the_expiry_releases_nothing(self, engine, other):
         lease = engine.acquire("deploy", ttl_seconds=1)
