@@ -1,5 +1,6 @@
 """Tokens: who am I, issue, list, rotate, revoke."""
 
+import re
 from datetime import datetime, timedelta
 from typing import Annotated, Literal, TypeAlias, cast
 
@@ -25,6 +26,7 @@ from locks.models import Scope, Token
 from locks.models.token import PRESETS
 
 _LONGEST_OVERLAP = 30 * 86_400
+VISIBLE_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
 
 ScopeName: TypeAlias = Literal[
     "locks:read", "locks:write", "locks:force", "audit:read", "webhooks:manage", "tokens:manage"
@@ -58,7 +60,7 @@ class TokenList(msgspec.Struct, kw_only=True):
 class IssueBody(msgspec.Struct, kw_only=True):
     """The scopes are those of the preset, unless `scopes` names others."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema={"pattern": TEXT_PATTERN})]
+    name: Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema={"pattern": VISIBLE_PATTERN})]
     preset: PresetName = "worker"
     scopes: Annotated[list[ScopeName], Meta(min_length=1)] | None = None
     prefixes: Annotated[list[Prefix], Meta(max_length=50)] = []
@@ -174,8 +176,8 @@ class TokensView(TokenEndpoint):
         scopes = body.scopes if body.scopes is not None else PRESETS[body.preset]
         for prefix in body.prefixes:
             check_text("prefixes", prefix)
-        if not body.name.strip() or not body.name.isprintable():
-            raise invalid_input(422, "name must be visible text.")
+        if re.fullmatch(VISIBLE_PATTERN, body.name) is None:
+            raise invalid_input(422, "name must be visible text, without control characters.")
         if not _is_within(own, body.prefixes):
             raise Refusal(403, Code.FORBIDDEN, "The prefixes must be within those of the token itself.")
         now = Token.objects.values_list(Now(), flat=True).filter(pk=own.pk).get()

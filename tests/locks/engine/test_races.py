@@ -316,6 +316,15 @@ class TestTidying:
         assert lease.fencing_token > free.fencing_token
         assert kinds() == ["acquired", "released", "acquired"]
 
+    def test_none_of_several_is_left_out_when_its_row_was_removed_meanwhile(self, engine, other, free):
+        engine.release("next", engine.acquire("next").lease_id)
+        with transaction.atomic():
+            Lock.objects.filter(name="deploy").delete()
+            both = other.waits(engine.acquire_all, ["deploy", "next"])
+        rows = both.result(LONGEST_WAIT)
+        assert {row.verdict for row in rows} == {"acquired"}
+        assert [engine.renew(row.name, row.lease_id).verdict for row in rows] == ["renewed", "renewed"]
+
     @pytest.mark.parametrize("verb", ["renew", "release"])
     def test_an_expired_row_that_was_removed_meanwhile_is_no_lease(self, engine, other, expired, verb):
         with transaction.atomic():
