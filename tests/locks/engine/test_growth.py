@@ -40,10 +40,9 @@ def pages_touched() -> int:
     return pages
 
 
-def updates() -> tuple[int, ...]:
-    """Of the lock table: all, those that touched no index, and those that had to move to another page."""
-    moved = "n_tup_newpage_upd" if connection.pg_version >= 160000 else "n_tup_upd - n_tup_hot_upd"
-    return statistics(f"n_tup_upd, n_tup_hot_upd, {moved}", "pg_stat_user_tables WHERE relname = 'octo_lock'")
+def updates() -> tuple[int, int]:
+    """Of the lock table: all, and those that touched no index."""
+    return statistics("n_tup_upd, n_tup_hot_upd", "pg_stat_user_tables WHERE relname = 'octo_lock'")
 
 
 def tidy_up() -> None:
@@ -105,20 +104,20 @@ def test_statements_planned_for_few_locks_are_right_for_many_at_once(engine, spa
     assert_the_same(few, costs(engine, 20_000))
 
 
-def test_heartbeats_touch_no_index_where_there_is_room_on_the_page(engine, space):
-    """How often there is room depends on who else uses the server: `make bench` measures that on one of its own."""
-    hold(space.pk, 1_000)
+def test_heartbeats_are_heap_only_updates(engine, space):
+    """Old versions cannot be cleared away while anybody else has a transaction open, as other tests have; so it is
+    two heartbeats for every five locks, for which a page has room as it is. `make bench` measures the long run."""
+    hold(space.pk, 5_000)
     tidy_up()
     asked = [
         requests.Renew(digest=engine.digest, name=name, lease_id=lease_id)
-        for name, lease_id in Lock.objects.order_by("?").values_list("name", "lease_id")
+        for name, lease_id in Lock.objects.order_by("?").values_list("name", "lease_id")[:2_000]
     ]
-    before = updates()
-    for start in range(0, len(asked), 100):
+    before, hot_before = updates()
+    for start in range(0, 1_000, 100):
         perform(renew(asked[start : start + 100]))
-    for one in asked:
+    for one in asked[1_000:]:
         perform(renew([one]))
-    all_, heap_only, moved = (now - then for now, then in zip(updates(), before, strict=True))
-    assert all_ == 2 * len(asked)
-    assert heap_only > 0
-    assert all_ == heap_only + moved
+    after, hot_after = updates()
+    assert after - before == 2_000
+    assert hot_after - hot_before >= 0.95 * 2_000
