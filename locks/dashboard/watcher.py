@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 import structlog
-from django.conf import settings
-from psycopg.conninfo import make_conninfo
+
+from locks.engine.connecting import connect
 
 LOOK_SECONDS = 1.0
 # Looking takes no more than this part of the time, however many locks there are.
@@ -60,9 +60,7 @@ class Watcher:
     async def _watch(self) -> None:
         while self._viewers:
             try:
-                async with await psycopg.AsyncConnection.connect(
-                    conninfo(), autocommit=True, prepare_threshold=1, cursor_factory=psycopg.AsyncRawCursor
-                ) as connection:
+                async with await connect(purpose="live") as connection:
                     await self._look_again_and_again(connection)
             except psycopg.Error as error:
                 _log.warning("the live view cannot reach the database", error=str(error))
@@ -107,14 +105,3 @@ class Watcher:
             if place not in allowed:
                 viewer.is_gone = True
                 viewer.looked.set()
-
-
-def conninfo() -> str:
-    database = settings.DATABASES["default"]
-    wanted = {
-        "dbname": database["NAME"], "user": database["USER"], "password": database["PASSWORD"],
-        "host": database["HOST"], "port": database["PORT"],
-    }  # fmt: skip
-    options = {name: value for name, value in database["OPTIONS"].items() if name != "prepare_threshold"}
-    given = {name: value for name, value in wanted.items() if value}
-    return make_conninfo(**{**options, **given, "application_name": "octoadmin live"})
