@@ -7,6 +7,7 @@ import threading
 import warnings
 from typing import Any
 
+import django
 from celery import bootsteps
 from celery.beat import Service
 from celery.exceptions import SecurityWarning
@@ -40,12 +41,24 @@ class Beat(bootsteps.StartStopStep):  # type: ignore[misc]
         self._thread.join(timeout=1.5)
 
 
+def _catch_up() -> None:
+    """What ran out while no worker ran is recorded before the worker itself has started, which takes its time."""
+    django.setup(set_prefix=False)
+    from locks.tasks import sweep
+
+    try:
+        sweep()
+    except Exception:
+        log.exception("The first sweep failed; the timetable brings the next")
+
+
 def main() -> None:
     # Tasks are JSON and our own, so root is as good as any account; in a container there is often no other.
     warnings.filterwarnings("ignore", category=SecurityWarning)
     for every_second in ("celery.app.trace", "celery.beat", "celery.worker.strategy"):
         logging.getLogger(every_second).setLevel(logging.WARNING)
     app.steps["worker"].add(Beat)
+    _catch_up()
     app.worker_main(
         [
             "--quiet", "--skip-checks", "worker", "--pool", "threads", "--concurrency", "2",
