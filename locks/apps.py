@@ -4,3 +4,6 @@ from django.apps import AppConfig
 class LocksConfig(AppConfig):
     name = "locks"
     verbose_name = "Octoadmin"
+
+    def ready(self) -> None:
+        from locks.actions import confirmation  # noqa: F401 -- listens to sign-ins

@@ -4,6 +4,8 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from locks.dashboard.access import Place, person, visible_spaces
 
@@ -34,3 +36,11 @@ def part(request: HttpRequest, place: Place, template: str, context: dict[str, A
 def asks_for(request: HttpRequest, element: str) -> bool:
     """Whether htmx asks for one element of the page, and not for the page."""
     return request.headers.get("HX-Request") == "true" and request.headers.get("HX-Target") == element
+
+
+def own_address(request: HttpRequest, wanted: str | None) -> str:
+    """Where somebody wants to be led next, if that is a page of ours; the front door otherwise."""
+    own = wanted and url_has_allowed_host_and_scheme(
+        wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+    )
+    return wanted if wanted and own else reverse("dashboard:home")

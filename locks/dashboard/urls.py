@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.dashboard.views import activity, entrance, force_release, lock, now
+from locks.dashboard.views import activity, confirmation, entrance, force_release, lock, now
 
 
 class ShownNameConverter(StringConverter):
@@ -19,6 +19,7 @@ urlpatterns = [
     path("", entrance.home, name="home"),
     path("sign-in", entrance.sign_in, name="sign-in"),
     path("sign-out", entrance.sign_out, name="sign-out"),
+    path("confirm", confirmation.confirmation, name="confirmation"),
     path("theme", entrance.theme, name="theme"),
     path("<slug:team>/", entrance.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),

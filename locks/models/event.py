@@ -20,6 +20,8 @@ class EventKind(models.TextChoices):
     SIGNED_IN = "signed_in"
     SIGNED_OUT = "signed_out"
     SIGN_IN_FAILED = "sign_in_failed"
+    CONFIRMED = "confirmed"
+    CONFIRMATION_FAILED = "confirmation_failed"
 
 
 class ActorKind(models.TextChoices):

@@ -2,15 +2,13 @@
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from locks.actions import sign_in as people
 from locks.dashboard.access import actor, person, request_id, signed_in, visible_spaces
-from locks.dashboard.shell import THEME_COOKIE, THEMES
+from locks.dashboard.shell import THEME_COOKIE, THEMES, own_address
 
 YEAR_SECONDS = 31_536_000
 
@@ -40,7 +38,7 @@ def team(request: HttpRequest, team: str) -> HttpResponse:
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    back = _own_address(request, request.POST.get("next") or request.GET.get("next"))
+    back = own_address(request, request.POST.get("next") or request.GET.get("next"))
     if request.method != "POST":
         if request.user.is_authenticated:
             return redirect(back)
@@ -64,15 +62,8 @@ def sign_out(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
-    response = redirect(_own_address(request, request.POST.get("next")))
+    response = redirect(own_address(request, request.POST.get("next")))
     wanted = request.POST.get("theme", "")
     if wanted in THEMES:
         response.set_cookie(THEME_COOKIE, wanted, max_age=YEAR_SECONDS, samesite="Lax")
     return response
-
-
-def _own_address(request: HttpRequest, wanted: str | None) -> str:
-    own = wanted and url_has_allowed_host_and_scheme(
-        wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
-    )
-    return wanted if wanted and own else reverse("dashboard:home")

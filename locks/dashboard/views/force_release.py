@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from locks.dashboard.access import Place, in_space, person, request_id
+from locks.dashboard.confirmation import ask_first
 from locks.dashboard.forms import ForceReleaseForm
 from locks.dashboard.shell import asks_for, page, part
 from locks.dashboard.story import find_lock
@@ -29,6 +30,8 @@ def force_release(request: HttpRequest, place: Place, name: str) -> HttpResponse
     lock = find_lock(space=place.space, name=name)
     if lock is None:
         raise Http404
+    if lock.is_live and (asked := ask_first(request, place)):
+        return asked
     context: dict[str, Any] = {"name": name, "lock": lock}
     if request.method != "POST":
         form = ForceReleaseForm(

@@ -1,0 +1,74 @@
+"""Asks who is there once more before a sensitive act, and then goes on with what was asked.
+
+`recently_confirmed` goes right above the view, under `in_space` or `signed_in`. Somebody whose last proof is older than
+fifteen minutes gets a form instead of the answer: a page, or a part of it if htmx asks, which then opens the dialog.
+What was posted is carried along in that form, so nothing that was typed is lost: with the right proof the very same
+request goes through. Do not put it on a view that is posted secrets; those ask for the password themselves.
+"""
+
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+
+from locks.actions import confirmation as proof
+from locks.dashboard.access import Place, View, actor, person
+from locks.dashboard.shell import asks_for, page
+
+# Fields of the form that asks; everything else in it is what the interrupted form had.
+PASSWORD = "confirm_password"  # noqa: S105 -- the name of a field
+OWN_FIELDS = (PASSWORD, "confirm_next", "csrfmiddlewaretoken")
+
+
+def recently_confirmed(view: View) -> View:
+    @wraps(view)
+    def confirmed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        place = next((argument for argument in args if isinstance(argument, Place)), None)
+        return ask_first(request, place) or view(request, *args, **kwargs)
+
+    return confirmed
+
+
+def ask_first(request: HttpRequest, place: Place | None = None) -> HttpResponse | None:
+    """For views that want a proof in some cases only: the form that asks, or None if there is no need to."""
+    failed = False
+    if request.method == "POST" and PASSWORD in request.POST:
+        given = request.POST[PASSWORD]
+        interrupted = request.POST.copy()
+        for name in OWN_FIELDS:
+            interrupted.pop(name, None)
+        request.POST = interrupted  # type: ignore[assignment]
+        if proof.is_fresh(request) or confirm(request, given):
+            return None
+        failed = True
+    return None if proof.is_fresh(request) else ask(request, place, failed=failed)
+
+
+def confirm(request: HttpRequest, password: str) -> bool:
+    return proof.confirm_by_password(request=request, user=person(request), password=password, actor=actor(request))
+
+
+def ask(request: HttpRequest, place: Place | None, *, failed: bool = False, back: str | None = None) -> HttpResponse:
+    """The form. It is posted to where the interrupted one was posted, or to the page of its own if nothing was."""
+    posted = request.method == "POST" and back is None
+    context = {
+        "action": request.get_full_path() if posted else None,
+        "back": back or request.get_full_path(),
+        "carried": _pairs(request.POST) if posted else [],
+        # What goes elsewhere than into the dialog is sent on as a plain form, which every view can answer.
+        "in_dialog": asks_for(request, "dialog"),
+        "failed": failed,
+        "has_password": person(request).has_usable_password(),
+    }
+    if request.headers.get("HX-Request") == "true":
+        response = render(request, "confirmation/dialog.html", context)
+        response["HX-Retarget"], response["HX-Reswap"] = "#dialog", "innerHTML"
+        return response
+    if place is None:
+        return render(request, "confirmation/page.html", context, status=403)
+    return page(request, place, "confirmation/page.html", context, here="confirmation", status=403)
+
+
+def _pairs(posted: QueryDict) -> list[tuple[str, str]]:
+    return [(name, str(value)) for name, values in posted.lists() for value in values if name not in OWN_FIELDS]
