@@ -3,9 +3,10 @@
 Needs neither Django nor a database, so that it works when nothing else does.
 """
 
+import time
 from enum import StrEnum
+from secrets import token_hex
 from typing import NoReturn
-from uuid import uuid4
 
 import msgspec
 
@@ -98,7 +99,8 @@ class Refusal(Exception):
 
 
 def new_request_id() -> str:
-    return f"req_{uuid4().hex}"
+    """The time first, so that the index of the history by request id grows at one end."""
+    return f"req_{time.time_ns() // 1_000_000:012x}{token_hex(10)}"
 
 
 def authentication_required() -> Refusal:

@@ -16,7 +16,10 @@ HIGHEST_FENCING_TOKEN = 2**53 - 1
 
 
 class Lock(models.Model):
-    space = models.ForeignKey(Space, on_delete=models.PROTECT, related_name="locks", db_index=False)
+    # No constraint: checking it on every new name would write-lock the space's row. Spaces are never deleted.
+    space = models.ForeignKey(
+        Space, on_delete=models.PROTECT, related_name="locks", db_constraint=False, db_index=False
+    )
     name = models.TextField(db_collation="C")
     fencing_token = models.BigIntegerField(default=0)
     # The holder. All of this is null while the lock is free.
