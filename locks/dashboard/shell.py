@@ -1,5 +1,7 @@
-"""What surrounds every page: the theme, and the spaces one can go to."""
+"""What surrounds every page: the way to all the others, the keyboard, the theme, the spaces one can go to."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -14,6 +16,74 @@ THEMES = ("system", "light", "dark")
 MOST_SPACES = 200
 
 
+def everyone(_place: Place) -> bool:
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page of a space that the navigation leads to."""
+
+    # As views name it in `here`, and the name of its address unless `url` says another.
+    key: str
+    label: str
+    icon: str
+    # The letter that leads here after `g`.
+    go: str
+    url: str = ""
+    # Pages about the space's set-up stand apart from those about its work.
+    is_setup: bool = False
+    seen_by: Callable[[Place], bool] = everyone
+    # What stands beside the label; None or 0 for nothing. Asked on every page, so it had better be cheap.
+    badge: Callable[[Place], int | None] | None = None
+
+
+# In the order of the tabs: Now, Owners, Stuck, Contention, Activity; then Tokens (t), Team (m), Webhooks (w), Connect
+# (k) and System (y). A new page is a line here, a path in urls.py and a symbol in layouts/icons.html.
+PAGES: tuple[Page, ...] = (
+    Page(key="now", label="Now", icon="now", go="n"),
+    Page(key="activity", label="Activity", icon="activity", go="a"),
+)  # fmt: skip
+
+# What the help shows besides the pages; static/js/keys.js does it.
+KEYS: tuple[tuple[str, str], ...] = (
+    ("/", "search"),
+    ("j k", "next and previous row"),
+    ("Enter", "open the row"),
+    ("p", "pause and go on"),
+    ("g l", "go to the lock you looked at last, or search for one"),
+    ("?", "this help"),
+)
+
+assert len({page.go for page in PAGES} | {"l"}) == len(PAGES) + 1, "two pages with one letter"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tab:
+    page: Page
+    url: str
+    is_here: bool
+    badge: int | None
+    # Where the set-up begins.
+    is_apart: bool
+
+
+def tabs(place: Place, *, here: str) -> list[Tab]:
+    """The pages this person may go to."""
+    shown = [page for page in PAGES if page.seen_by(place)]
+    first_of_setup = next((page for page in shown if page.is_setup), None)
+    return [
+        Tab(
+            page=page,
+            url=place.url(page.url or page.key),
+            is_here=page.key == here,
+            badge=page.badge(place) if page.badge else None,
+            is_apart=page is first_of_setup,
+        )
+        for page in shown
+    ]
+
+
 def theme(request: HttpRequest) -> dict[str, Any]:
     """A context processor. In a cookie, so that the page is never painted in the wrong one first."""
     chosen = request.COOKIES.get(THEME_COOKIE, "system")
@@ -24,8 +94,14 @@ def page(
     request: HttpRequest, place: Place, template: str, context: dict[str, Any], *, here: str, status: int = 200
 ) -> HttpResponse:
     """A whole page of a space, with the way to all the others."""
-    spaces = visible_spaces(person(request))[:MOST_SPACES]
-    return render(request, template, {**context, "place": place, "spaces": spaces, "here": here}, status=status)
+    surroundings = {
+        "place": place,
+        "spaces": visible_spaces(person(request))[:MOST_SPACES],
+        "here": here,
+        "tabs": tabs(place, here=here),
+        "keys": KEYS,
+    }
+    return render(request, template, {**context, **surroundings}, status=status)
 
 
 def part(request: HttpRequest, place: Place, template: str, context: dict[str, Any]) -> HttpResponse:

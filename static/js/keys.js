@@ -2,6 +2,20 @@
 
 let goes = false
 
+// `g l`: the lock somebody looked at last in this space and tab, or a search for one.
+const now = document.querySelector('[data-go="n"]')?.pathname
+if (now && location.pathname.startsWith(`${now}locks/`)) {
+  sessionStorage.setItem(`octo-lock:${now}`, location.pathname.replace(/\/force-release$/, ""))
+}
+if (location.hash === "#search") document.querySelector("[data-search]")?.select()
+
+function goToLock() {
+  const last = sessionStorage.getItem(`octo-lock:${now}`)
+  if (last && last !== location.pathname) location.assign(last)
+  else if (location.pathname === now) document.querySelector("[data-search]")?.select()
+  else location.assign(`${now}#search`)
+}
+
 function rowStep(step) {
   const rows = [...document.querySelectorAll("[data-row]")]
   const at = rows.findIndex((row) => row.contains(document.activeElement))
@@ -17,7 +31,9 @@ document.addEventListener("keydown", (event) => {
   }
   if (goes) {
     goes = false
-    document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click()
+    event.preventDefault()
+    if (event.key === "l" && now) goToLock()
+    else document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click()
     return
   }
   switch (event.key) {

@@ -148,3 +148,12 @@ def test_an_archived_space_is_gone(space, visit, alice, now_url):
     space.archived_at = space.created_at
     space.save()
     assert visit(alice).get(now_url).status_code == 404
+
+
+def test_the_tabs_and_the_help_come_from_one_list(visit, victor, now_url):
+    reply = visit(victor).get(now_url)
+    content = reply.content.decode()
+    assert [tab.page.key for tab in reply.context["tabs"] if tab.is_here] == ["now"]
+    for tab in reply.context["tabs"]:
+        assert f'href="{tab.url}"' in content
+        assert f"<kbd>{tab.page.go}</kbd></dt><dd>go to {tab.page.label}" in content
