@@ -14,7 +14,7 @@ from locks.engine.verdicts import Verdict
 from locks.history.distribution import bucket_of
 from locks.history.rollup import Tally
 
-# Of the names that are refused in a second so many are remembered, and so many written, the most refused.
+# Of the names that are refused or waited for in a second so many are remembered, and so many written, the first ranked.
 MOST_NAMES = 1000
 NAMES_WRITTEN = 20
 
@@ -25,6 +25,8 @@ class _Counts:
     refused: int = 0
     waits: Counter[int] = field(default_factory=Counter)
     names: Counter[str] = field(default_factory=Counter)
+    waited_names: Counter[str] = field(default_factory=Counter)
+    waited_ms: Counter[str] = field(default_factory=Counter)
 
 
 class Tallies:
@@ -57,10 +59,14 @@ class Tallies:
                         ):
                             counts.names[outcome.name] += 1
 
-    def count_wait(self, *, space_id: int, now: datetime, milliseconds: float) -> None:
+    def count_wait(self, *, space_id: int, now: datetime, milliseconds: float, name: str | None = None) -> None:
         """Somebody stood in line for so long, whether it was worth it or not."""
         with self._lock:
-            self._of(space_id, now).waits[bucket_of(milliseconds)] += 1
+            counts = self._of(space_id, now)
+            counts.waits[bucket_of(milliseconds)] += 1
+            if name is not None and (name in counts.waited_names or len(counts.waited_names) < MOST_NAMES):
+                counts.waited_names[name] += 1
+                counts.waited_ms[name] += round(milliseconds)
 
     def take(self) -> list[Tally]:
         """What was counted since the last time."""
@@ -75,6 +81,10 @@ class Tallies:
                 waited=counted.waits.total(),
                 waits=dict(counted.waits),
                 names=dict(counted.names.most_common(NAMES_WRITTEN)),
+                waited_names={
+                    name: (waits, counted.waited_ms[name])
+                    for name, waits in counted.waited_names.most_common(NAMES_WRITTEN)
+                },
             )
             for (space_id, minute), counted in sorted(counts.items(), key=lambda item: item[0])
         ]

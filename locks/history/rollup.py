@@ -31,6 +31,8 @@ class Tally(msgspec.Struct, kw_only=True):
     waits: dict[int, int] = {}
     # The names that were refused most.
     names: dict[str, int] = {}
+    # The names that were waited for most: how often, and how many milliseconds together.
+    waited_names: dict[str, tuple[int, int]] = {}
 
 
 def _nothing(*_columns: Any) -> None:

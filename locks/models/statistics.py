@@ -48,13 +48,16 @@ class MinuteBucket(models.Model):
 
 
 class MinuteContention(models.Model):
-    """How often a name was asked for while somebody else had it; only the most contended names of a minute."""
+    """How often a name was asked for while somebody else had it, and how often and how long claims stood in line for
+    it; only the most contended names of a minute."""
 
     pk = models.CompositePrimaryKey("space_id", "minute", "name")
     space_id = models.BigIntegerField()
     minute = models.DateTimeField()
     name = models.TextField(db_collation="C")
     refused = models.BigIntegerField(db_default=0)
+    waited = models.BigIntegerField(db_default=0)
+    waited_ms = models.BigIntegerField(db_default=0)
 
     class Meta:
         db_table = "octo_minute_contention"

@@ -133,6 +133,20 @@ def test_waits_are_counted_with_their_length(space) -> None:
     assert buckets == {bucket_of(10): 2, bucket_of(1000): 1}
 
 
+@pytest.mark.django_db
+def test_waits_and_refusals_of_a_name_add_up(call, space) -> None:
+    call("POST", "/locks/a/acquire")
+    call("POST", "/locks/a/acquire")
+    now = datetime.now(UTC)
+    for milliseconds in (10, 1000):
+        tallies.count_wait(space_id=space.pk, now=now, milliseconds=milliseconds, name="a")
+    usage.flush()
+    row = MinuteContention.objects.filter(name="a").aggregate(
+        refused=Sum("refused"), waited=Sum("waited"), waited_ms=Sum("waited_ms")
+    )
+    assert row == {"refused": 1, "waited": 2, "waited_ms": 1010}
+
+
 @pytest.mark.usefixtures("committed")
 def test_the_database_makes_the_same_buckets(space) -> None:
     durations = [0, 1, 2, 3, 4, 8, 16, 100, 1000, 1024, 86_400_000]
