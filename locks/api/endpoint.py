@@ -14,6 +14,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from locks.api import messages
 from locks.api.answers import AnyOutcome
 from locks.api.authentication import PresentsToken
 from locks.api.errors import Refusal, authentication_failed, internal_error, overloaded, unavailable
@@ -21,6 +22,7 @@ from locks.api.handler import respond, to_refusal
 from locks.api.limits import limits
 from locks.api.parsing import LARGEST_BODY, parse_body
 from locks.api.tallies import tallies
+from locks.api.terms import terms
 from locks.api.usage import usage
 from locks.bearer import PresentedToken
 from locks.engine.execution import Unavailable
@@ -83,7 +85,7 @@ def request_id(request: Request) -> str:
 
 
 @lru_cache(maxsize=10_000)
-def _team_of(space_id: int) -> str:
+def team_of(space_id: int) -> str:
     """For log lines only, so it may be out of date when a team is renamed."""
     return Space.objects.values_list("team__slug", flat=True).get(pk=space_id)
 
@@ -107,21 +109,31 @@ class LockEndpoint(Endpoint):
     def body(self, request: Request, decoder: "msgspec.json.Decoder[Message]") -> Message:
         return parse_body(request._request, decoder, largest=self.largest_body)
 
+    def terms(self, request: Request, body: messages.Terms) -> dict[str, Any]:
+        """The part of an engine request that tells what the lease is to be like."""
+        return terms(body, idempotency_key=request.META.get("HTTP_IDEMPOTENCY_KEY"))
+
     def note(self, request: Request, outcome: AnyOutcome) -> None:
         """What the statement has found out about the token: that it is none, or what it may do."""
         token = presented(request)
         if outcome.verdict == Verdict.UNAUTHENTICATED or outcome.space_id is None:
             limits.note_failure(request.META.get("REMOTE_ADDR"), token.digest)
             raise authentication_failed()
-        structlog.contextvars.bind_contextvars(team=_team_of(outcome.space_id))
-        tallies.count((outcome,))
-        limits.learn_rate(token.digest, outcome.requests_per_second)
-        usage.note(
+        structlog.contextvars.bind_contextvars(team=team_of(outcome.space_id))
+        note_use(
+            outcome,
             digest=token.digest,
             space_id=outcome.space_id,
             address=request.META.get("REMOTE_ADDR"),
             agent=request.META.get("HTTP_USER_AGENT", ""),
         )
+
+
+def note_use(outcome: AnyOutcome, *, digest: bytes, space_id: int, address: str | None, agent: str) -> None:
+    """What a request of a good token leaves behind."""
+    tallies.count((outcome,))
+    limits.learn_rate(digest, outcome.requests_per_second)
+    usage.note(digest=digest, space_id=space_id, address=address, agent=agent)
 
 
 def no_content() -> HttpResponse:

@@ -54,7 +54,7 @@ def _execute(statement: Statement[Any], parameters: list[Any]) -> list[Any]:
     django_connection = connections[DEFAULT_DB_ALIAS]
     try:
         connection = django_connection.connection
-        if connection is None or (_has_news(connection) and not django_connection.in_atomic_block):
+        if connection is None or (has_news(connection) and not django_connection.in_atomic_block):
             django_connection.close()
             django_connection.connect()
             connection = django_connection.connection
@@ -66,7 +66,7 @@ def _execute(statement: Statement[Any], parameters: list[Any]) -> list[Any]:
         raise Unavailable(str(error)) from error
 
 
-def _has_news(connection: psycopg.Connection[Any]) -> bool:
+def has_news(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """An idle connection has nothing to read unless the server has said goodbye or gone away. Looking costs no
     round trip, and spares the first request after a restart of the database from failing."""
     if connection.closed:

@@ -37,14 +37,19 @@ class _InBatch(Protocol):
 Outcome = TypeVar("Outcome", bound=_InBatch)
 
 
+def once(statement: Statement[Outcome], asked: Sequence[requests.Caller]) -> Operation[list[Outcome]]:
+    """One round: an outcome for each request, in their order. Where it is `again`, nothing was changed."""
+    for place, request in enumerate(asked):
+        request.n = place
+    return (yield statement, [_encode(asked).decode()])
+
+
 def _batch(statement: Statement[Outcome], asked: Sequence[requests.Caller]) -> Operation[list[Outcome]]:
     """Runs the batch, and those of it that are undecided again, until every request has its outcome."""
     answers: dict[int, Outcome] = {}
     pending = list(range(len(asked)))
     for _round in range(MOST_ROUNDS):
-        for place, index in enumerate(pending):
-            asked[index].n = place
-        rows: list[Outcome] = yield statement, [_encode([asked[index] for index in pending]).decode()]
+        rows = yield from once(statement, [asked[index] for index in pending])
         undecided = []
         for row in rows:
             if row.verdict == Verdict.AGAIN:

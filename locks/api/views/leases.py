@@ -1,9 +1,5 @@
 """One lock, one lease: acquire, renew, release, force-release, inspect."""
 
-import hashlib
-from typing import Any
-
-import msgspec
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
@@ -21,32 +17,6 @@ _ACQUIRE = decoder(messages.AcquireBody)
 _RENEW = decoder(messages.RenewBody)
 _RELEASE = decoder(messages.ReleaseBody)
 _FORCE_RELEASE = decoder(messages.ForceReleaseBody)
-
-LONGEST_KEY = 255
-
-
-def terms(request: Request, body: messages.Terms) -> dict[str, Any]:
-    """The part of an engine request that tells what the lease is to be like."""
-    asked = {
-        "ttl_seconds": check_ttl(body.ttl_seconds),
-        "metadata": check_text("metadata", body.metadata),
-        "owner": check_text("owner", body.owner),
-        "lock_delay_seconds": body.lock_delay_seconds or 0,
-    }
-    return {**asked, **_idempotency(request, [asked, getattr(body, "names", None)])}
-
-
-def _idempotency(request: Request, meaning: Any) -> dict[str, str]:
-    key = request.META.get("HTTP_IDEMPOTENCY_KEY")
-    if key is None:
-        return {}
-    if not (0 < len(key) <= LONGEST_KEY and key.isascii() and key.isprintable() and " " not in key):
-        raise invalid_input(422, f"Idempotency-Key must be 1 to {LONGEST_KEY} printable ASCII characters.")
-    return {
-        "idempotency_digest": hashlib.sha256(key.encode()).hexdigest(),
-        # Of what was understood, so that another spelling of the same is the same request.
-        "request_digest": hashlib.sha256(msgspec.json.encode(meaning)).hexdigest(),
-    }
 
 
 class AcquireView(LockEndpoint):
@@ -68,7 +38,7 @@ class AcquireView(LockEndpoint):
     )
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _ACQUIRE)
-        asked = requests.Acquire(name=check_name(name), **self.caller(request), **terms(request, body))
+        asked = requests.Acquire(name=check_name(name), **self.caller(request), **self.terms(request, body))
         if body.session_id is not None:
             # Whoever may not look at the lock is told so first.
             (found,) = perform(inspect([requests.Inspect(name=name, **self.caller(request))]))

@@ -25,7 +25,6 @@ from locks.api.parsing import (
 )
 from locks.api.schema import IDEMPOTENCY_KEY, OpenApiTypes, describe, query
 from locks.api.tallies import tallies
-from locks.api.views.leases import terms
 from locks.engine import requests
 from locks.engine.execution import perform
 from locks.engine.operations import acquire_all, claim_next, listing, release, renew
@@ -56,7 +55,7 @@ class ClaimNextView(LockEndpoint):
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _CLAIM_NEXT)
-        asked = requests.ClaimNext(names=check_names(body.names), **self.caller(request), **terms(request, body))
+        asked = requests.ClaimNext(names=check_names(body.names), **self.caller(request), **self.terms(request, body))
         outcome = perform(claim_next(asked))
         self.note(request, outcome)
         return answer(answers.claimed(outcome))
@@ -76,7 +75,7 @@ class AcquireAllView(LockEndpoint):
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _ACQUIRE_ALL)
-        asked = requests.AcquireAll(names=check_names(body.names), **self.caller(request), **terms(request, body))
+        asked = requests.AcquireAll(names=check_names(body.names), **self.caller(request), **self.terms(request, body))
         rows = perform(acquire_all(asked))
         self.note(request, rows[0])
         tallies.count(rows[1:])
