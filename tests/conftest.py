@@ -45,6 +45,12 @@ def _quick_passwords(settings: pytest.FixtureRequest) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
+@pytest.fixture(autouse=True)
+def _static_files_on_demand(settings: pytest.FixtureRequest) -> None:
+    """Each test's client makes a handler of its own, and each of them would look at all static files first."""
+    settings.WHITENOISE_AUTOREFRESH = True
+
+
 def _person(name: str, *, team: Team | None = None, role: Role | None = None, superuser: bool = False) -> User:
     create = User.objects.create_superuser if superuser else User.objects.create_user
     user = create(name, f"{name}@example.com", PASSWORD)
