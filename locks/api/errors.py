@@ -23,6 +23,7 @@ class Code(StrEnum):
     LEASE_NOT_CURRENT = "lease_not_current"
     NOT_FOUND = "not_found"
     SESSION_EXPIRED = "session_expired"
+    POSITION_EXPIRED = "position_expired"
     CONFLICT = "conflict"
     LOCK_LIMIT_EXCEEDED = "lock_limit_exceeded"
     RATE_LIMITED = "rate_limited"
@@ -40,6 +41,7 @@ _TITLES = {
     Code.LEASE_NOT_CURRENT: "Lease not current",
     Code.NOT_FOUND: "Not found",
     Code.SESSION_EXPIRED: "Session expired",
+    Code.POSITION_EXPIRED: "Position expired",
     Code.CONFLICT: "Conflict",
     Code.LOCK_LIMIT_EXCEEDED: "Lock limit exceeded",
     Code.RATE_LIMITED: "Too many requests",

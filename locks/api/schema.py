@@ -1,6 +1,7 @@
 """The OpenAPI document, drawn from the same messages that the views decode and encode."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,6 +26,7 @@ _TEXTS = {
     403: "The token lacks the scope, the name is outside its prefixes, or the space is full.",
     404: "There is no live lease, or nothing here.",
     409: "Something changed since, or an Idempotency-Key was reused.",
+    410: "The position is older than the history that is kept. Start anew.",
     413: "The body is larger than 64 KiB.",
     415: "The body is not JSON.",
     422: "A field is missing or has the wrong type.",
@@ -49,6 +51,14 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class EventStream:
+    """Server-Sent Events, and what their data can be."""
+
+    description: str
+    data: Sequence[type[msgspec.Struct]]
+
+
 def query(name: str, type_: Any, description: str) -> OpenApiParameter:
     return OpenApiParameter(name, type=type_, location=OpenApiParameter.QUERY, description=description)
 
@@ -58,7 +68,7 @@ def describe(
     summary: str,
     *,
     tag: str,
-    answers: dict[int, Any],
+    answers: dict[int, Any] | None = None,
     body: type[msgspec.Struct] | None = None,
     body_required: bool = True,
     scope: str | None = None,
@@ -66,12 +76,17 @@ def describe(
     errors: Sequence[int] = (),
     examples: Sequence[OpenApiExample] = (),
     description: str = "",
+    stream: EventStream | None = None,
 ) -> Callable[[View], View]:
     """Declares an operation. `body` and the values of `answers` are messages; None is an empty answer."""
     body_errors = (400, 413, 415, 422) if body is not None else ()
     all_errors = sorted({*_COMMON_ERRORS, *errors, *body_errors, *((403,) if scope else ())})
     text = f"{description}\n\nScope: `{scope}`." if scope else description
-    schemas = {status: _ref(message) for status, message in answers.items()}
+    schemas = {status: _ref(message) for status, message in (answers or {}).items()}
+    streamed: dict[Any, OpenApiResponse] = {}
+    if stream is not None:
+        schema = {"type": "string", "contentSchema": {"anyOf": [_ref(message) for message in stream.data]}}
+        streamed[200, "text/event-stream"] = OpenApiResponse(schema, description=stream.description)
     for status in all_errors:
         error = _ref(ErrorBody)
         schemas[status] = {"anyOf": [schemas[status], error]} if status in schemas else error
@@ -81,7 +96,8 @@ def describe(
         description=text.strip(),
         tags=[tag],
         request={"application/json": _ref(body)} if body is not None else None,
-        responses={
+        responses=streamed
+        | {
             status if status == 204 else (status, "application/json"): OpenApiResponse(
                 None if status == 204 else schemas[status], description=_TEXTS[status]
             )
@@ -132,4 +148,4 @@ class EndpointSchema(AutoSchema):
         return [{"bearer": []}] if self.view.get_authenticators() else []
 
 
-__all__ = ["IDEMPOTENCY_KEY", "NAME", "OpenApiTypes", "describe", "query"]
+__all__ = ["IDEMPOTENCY_KEY", "NAME", "EventStream", "OpenApiTypes", "describe", "query"]

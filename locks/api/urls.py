@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.api.views import documents, history, leases, many, tokens
+from locks.api.views import documents, history, leases, many, tokens, watching
 from locks.bearer import PUBLIC_ID_LENGTH
 
 
@@ -30,8 +30,10 @@ urlpatterns = [
     path("locks/<lockname:name>/renew", leases.RenewView.as_view()),
     path("locks/<lockname:name>/release", leases.ReleaseView.as_view()),
     path("locks/<lockname:name>/force-release", leases.ForceReleaseView.as_view()),
+    path("locks/<lockname:name>/watch", watching.WatchLockView.as_view()),
     path("locks/<lockname:name>/history", history.LockHistoryView.as_view()),
     path("locks/<lockname:name>", leases.LockView.as_view()),
+    path("watch", watching.WatchView.as_view()),
     path("events", history.EventsView.as_view()),
     path("events/export", history.ExportView.as_view()),
     path("whoami", tokens.WhoAmIView.as_view()),

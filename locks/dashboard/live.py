@@ -1,7 +1,7 @@
 """The live stream of a space: it says that something changed, and the page fetches what it shows.
 
 An ASGI application of its own. Who asks is checked once on a thread; after that a stream holds no thread and no
-database connection, only a place among the viewers of the process' one watcher.
+database connection, only a place among the viewers for whom the process' one source looks.
 """
 
 import asyncio
@@ -18,8 +18,9 @@ from django.db import Error, connections
 from django.http import Http404, HttpRequest
 
 from locks.dashboard.access import find_place
-from locks.dashboard.watcher import Viewer, Watcher
+from locks.dashboard.viewers import Admission, Viewer, Viewers
 from locks.models import User
+from locks.watching.process import source
 
 # A line is sent at least this often, so that a page knows that no news is good news.
 BEAT_SECONDS = 5.0
@@ -38,7 +39,8 @@ _HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 
-watcher = Watcher()
+viewers = Viewers()
+source.take_on(viewers, Admission(viewers))
 
 
 def route(scope: dict[str, Any]) -> Callable[[dict[str, Any], Receive, Send], Awaitable[None]] | None:
@@ -46,7 +48,7 @@ def route(scope: dict[str, Any]) -> Callable[[dict[str, Any], Receive, Send], Aw
 
 
 async def stream(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    if watcher.number_of_viewers >= MOST_VIEWERS:
+    if viewers.number >= MOST_VIEWERS:
         await _refuse(send, 503)
         return
     try:
@@ -58,13 +60,14 @@ async def stream(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         await _refuse(send, 404)
         return
     departure = asyncio.create_task(_departure(receive))
-    watcher.add(viewer)
+    viewers.add(viewer)
+    source.attend()
     try:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await _send_line(send, f"retry: {RETRY_MS}\nevent: beat\ndata:\n\n")
         await _tell(viewer, send, departure)
     finally:
-        watcher.remove(viewer)
+        viewers.remove(viewer)
         departure.cancel()
 
 

@@ -15,6 +15,7 @@ from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from locks.api.errors import Refusal, internal_error, new_request_id, overloaded
+from locks.hand_over import GoOn, HandedOver
 from octoadmin.probes.metrics import count_request, requests_in_flight, requests_waiting
 from octoadmin.serving.asgi_types import Headers, Receive, Scope, Send
 from octoadmin.serving.connection_checks import drop_dead_connection
@@ -43,6 +44,8 @@ class Answer:
     body: bytes
     # A file that goes on after `body`. Its reader may be slow, so it must not hold a thread meanwhile.
     rest: FileResponse | None = None
+    # What sends the body on the event loop, when the thread has done its part.
+    go_on: GoOn | None = None
 
 
 class SyncLane:
@@ -66,9 +69,10 @@ class SyncLane:
         arrived = time.perf_counter()
         request_id = new_request_id()
         status = 500
+        handed_over: Answer | None = None
         _in_flight.inc()
         try:
-            status = await self._respond(scope, receive, send, request_id)
+            status, handed_over = await self._respond(scope, receive, send, request_id)
         except ClientGone:
             status = CLIENT_GONE
         except Refusal as refusal:
@@ -78,8 +82,12 @@ class SyncLane:
             _in_flight.dec()
             requests_waiting.set(self._threads.waiting)
             count_request(lane="sync", method=scope["method"], status=status, seconds=time.perf_counter() - arrived)
+        if handed_over is not None and handed_over.go_on is not None:
+            await send({"type": "http.response.start", "status": handed_over.status, "headers": handed_over.headers})
+            await handed_over.go_on(receive, send)
 
-    async def _respond(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> int:
+    async def _respond(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> tuple[int, Answer | None]:
+        """Its status, and the answer itself if it is to go on on the event loop."""
         environ = environ_of(scope, request_id=request_id, trusted_proxies=self._trusted_proxies)
         body = await read_body(scope, environ, receive, self._bodies)
         attach_body(environ, body)
@@ -87,12 +95,14 @@ class SyncLane:
         try:
             answer = await self._answer(environ, stream, request_id)
             if answer is None:
-                return stream.status or 500
+                return stream.status or 500, None
+            if answer.go_on is not None:
+                return answer.status, answer
             if answer.rest is None:
                 await _send_whole(send, answer)
             else:
                 await self._send_file(stream, answer, answer.rest)
-            return answer.status
+            return answer.status, None
         finally:
             stream.end()
             self._bodies.give_back(len(body))
@@ -128,7 +138,9 @@ class SyncLane:
         try:
             answer = Answer(status=int(status_line[:3]), headers=_encoded(headers), body=b"")
             bodiless = environ["REQUEST_METHOD"] == "HEAD" or answer.status in (204, 304)
-            if isinstance(response, HttpResponse):
+            if isinstance(response, HandedOver):
+                answer.go_on = None if bodiless else response.go_on
+            elif isinstance(response, HttpResponse):
                 if not bodiless:
                     answer.body = response.content
                 if answer.status not in (204, 304) and "Content-Length" not in response.headers:

@@ -10,10 +10,11 @@ from contextlib import closing
 import pytest
 from django.test import Client
 
-from locks.dashboard import watcher as watching
+from locks.dashboard import viewers as viewing
 from locks.dashboard.live import _admit
-from locks.dashboard.watcher import Watcher
+from locks.dashboard.viewers import Admission, Viewers
 from locks.models import User
+from locks.watching.source import LiveSource
 from tests.octoadmin.asgi_client import request_scope
 
 PATH = "/ui/blue/main/live"
@@ -80,15 +81,18 @@ def test_a_stream_needs_no_thread_and_no_connection_of_its_own(listen, server, v
 
 @pytest.mark.parametrize("change", ["membership", "session", "password", "is_active"])
 def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monkeypatch, change):
-    monkeypatch.setattr(watching, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(watching, "RECHECK_SECONDS", 0.05)
+    monkeypatch.setattr(viewing, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(viewing, "RECHECK_SECONDS", 0.05)
     scope = request_scope(PATH, headers=[(b"cookie", cookie_of(victor).encode())])
     viewer = _admit(scope)
     assert viewer is not None
 
     async def watched() -> None:
-        watcher = Watcher()
-        watcher.add(viewer)
+        viewers = Viewers()
+        source = LiveSource()
+        source.take_on(viewers, Admission(viewers))
+        viewers.add(viewer)
+        source.attend()
         await asyncio.sleep(0.5)
         assert not viewer.is_gone
         await asyncio.to_thread(lose)
@@ -96,7 +100,7 @@ def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monk
             if viewer.is_gone:
                 break
             await asyncio.sleep(0.05)
-        watcher.remove(viewer)
+        viewers.remove(viewer)
         await asyncio.sleep(0.1)
 
     def lose() -> None:

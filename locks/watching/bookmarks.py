@@ -1,0 +1,74 @@
+"""How far a watcher has got, as text that it can come back with: the `id` of an SSE event."""
+
+import re
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from locks.history.following import Position
+
+HIGHEST = 2**63 - 1
+LONGEST = 4096
+
+_NUMBER = r"[0-9a-f]{1,16}"
+_BOOKMARK = re.compile(rf"({_NUMBER})-({_NUMBER})-({_NUMBER})(?:-({_NUMBER})-((?:{_NUMBER}(?:\.{_NUMBER})*)?))?")
+
+
+class BadBookmark(ValueError):
+    """The text is none of ours."""
+
+
+class Seen(NamedTuple):
+    """What a snapshot showed: every transaction before `beyond`, except those still `under_way` then.
+
+    The history is read in the order of transactions, and some that are newer than the oldest one under way have been
+    committed: the snapshot shows what they did, so their events must not come again.
+    """
+
+    beyond: int
+    under_way: frozenset[int]
+
+    def shows(self, txid: int) -> bool:
+        return txid < self.beyond and txid not in self.under_way
+
+
+NOTHING = Seen(0, frozenset())
+
+
+class Bookmark(NamedTuple):
+    """Everything up to the position was told, or is in what was seen. `at` tells how old it is."""
+
+    at: datetime
+    position: Position
+    seen: Seen = NOTHING
+
+    def __str__(self) -> str:
+        milliseconds = int(self.at.timestamp() * 1000)
+        text = f"{milliseconds:x}-{self.position.txid:x}-{self.position.id:x}"
+        if self.position.txid + 1 >= self.seen.beyond:
+            # Nothing that is still to come can be in it.
+            return text
+        # The transaction of the last event itself may have more of them.
+        later = sorted(txid for txid in self.seen.under_way if txid >= self.position.txid)
+        return f"{text}-{self.seen.beyond:x}-{'.'.join(f'{txid:x}' for txid in later)}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Bookmark":
+        found = _BOOKMARK.fullmatch(text) if len(text) <= LONGEST else None
+        if found is None:
+            raise BadBookmark
+        milliseconds, txid, event, beyond = (int(part, 16) if part else 0 for part in found.groups()[:4])
+        under_way = frozenset(int(part, 16) for part in (found[5] or "").split(".") if part)
+        if max(txid, event, beyond, *under_way, 0) > HIGHEST:
+            raise BadBookmark
+        try:
+            at = datetime.fromtimestamp(milliseconds / 1000, UTC)
+        except (ValueError, OverflowError, OSError):
+            raise BadBookmark from None
+        return cls(at, Position(txid, event), Seen(beyond, under_way) if beyond else NOTHING)
+
+
+def at_snapshot(text: str, at: datetime) -> Bookmark:
+    """Of PostgreSQL's `xmin:xmax:xip,…`: where everything that the snapshot does not show is still to come."""
+    oldest, beyond, under_way = text.split(":")
+    seen = Seen(int(beyond), frozenset(int(txid) for txid in under_way.split(",") if txid))
+    return Bookmark(at, Position(int(oldest) - 1, HIGHEST), seen)
