@@ -1,24 +1,19 @@
-"""Issuing, rotating and revoking bearer tokens."""
+"""Issuing, rotating and revoking bearer tokens.
+
+`issue` and `rotate` return the plaintext beside the token; nothing else ever sees it.
+"""
 
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import DateTimeField, Func
 from django.db.models.functions import Now
 
 from locks import bearer
 from locks.actions.audit import Actor, record
-from locks.models import EventKind, Scope, Space, Token, User
-
-
-class ClockTimestamp(Func):
-    """The database's clock at this moment, not at the beginning of the statement or transaction."""
-
-    function = "clock_timestamp"
-    template = "%(function)s()"
-    output_field = DateTimeField()
+from locks.actions.clock import ClockTimestamp
+from locks.models import ActorKind, EventKind, Scope, Space, Token, User
 
 
 def _create(*, space: Space, name: str, scopes: Sequence[str], prefixes: Sequence[str],
@@ -47,6 +42,10 @@ def _detail(token: Token) -> dict[str, object]:
     }
 
 
+class MustExpire(Exception):
+    """The space does not allow tokens without an expiry."""
+
+
 @transaction.atomic
 def issue(
     *,
@@ -58,7 +57,10 @@ def issue(
     expires_at: datetime | None = None,
     created_by: User | None = None,
 ) -> tuple[str, Token]:
-    """The plaintext, which nothing else will ever see again, and the token."""
+    """The plaintext, which nothing else will ever see again, and the token. Only whoever runs the server may issue one
+    that never expires where the space does not allow it."""
+    if expires_at is None and not space.allows_eternal_tokens and actor.kind != ActorKind.SYSTEM:
+        raise MustExpire
     plaintext, token = _create(
         space=space, name=name, scopes=scopes, prefixes=prefixes, expires_at=expires_at, created_by=created_by
     )
@@ -71,8 +73,9 @@ class NotRotatable(Exception):
 
 
 @transaction.atomic
-def rotate(*, actor: Actor, token: Token, overlap: timedelta) -> tuple[str, Token]:
-    """A new token with the same name and rights; the old one works on for the overlap."""
+def rotate(*, actor: Actor, token: Token, overlap: timedelta, lasts: timedelta | None = None) -> tuple[str, Token]:
+    """A new token with the same name and rights; the old one works on for the overlap. The new one expires when the old
+    one would have, unless it is told how long it lasts: a leaked token must not prolong itself."""
     # Locked before it is looked at: a token that is revoked meanwhile must not live on in its successor.
     old = (
         Token.objects.select_for_update(of=("self",))
@@ -84,12 +87,13 @@ def rotate(*, actor: Actor, token: Token, overlap: timedelta) -> tuple[str, Toke
     if old.superseded_at or old.revoked_at or (old.expires_at and old.expires_at <= now):
         raise NotRotatable
     ends = now + overlap
+    expires_at = now + lasts if lasts else old.expires_at
     old.expires_at = min(old.expires_at, ends) if old.expires_at else ends
     old.superseded_at = now
     old.save(update_fields=["expires_at", "superseded_at"])
     plaintext, new = _create(
         space=old.space, name=old.name, scopes=old.scopes, prefixes=old.prefixes,
-        expires_at=token.expires_at, created_by=old.created_by,
+        expires_at=expires_at, created_by=old.created_by,
     )  # fmt: skip
     record(
         EventKind.TOKEN_ROTATED, actor=actor, space=old.space, token=new,

@@ -36,6 +36,11 @@ class Place:
         return self.role in (Role.OPERATOR, Role.ADMIN)
 
     @property
+    def may_manage(self) -> bool:
+        """Tokens, members and settings."""
+        return self.role is Role.ADMIN
+
+    @property
     def slugs(self) -> dict[str, str]:
         return {"team": self.team.slug, "space": self.space.slug}
 

@@ -1,5 +1,6 @@
 from locks.models.event import ActorKind, Channel, Event, EventKind
 from locks.models.heartbeat import Heartbeat
+from locks.models.invite import Invite
 from locks.models.lock import Lock
 from locks.models.session import Session
 from locks.models.space import Space, SpaceUsage
@@ -16,6 +17,7 @@ __all__ = [
     "Event",
     "EventKind",
     "Heartbeat",
+    "Invite",
     "Lock",
     "Measure",
     "Membership",

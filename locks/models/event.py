@@ -22,6 +22,17 @@ class EventKind(models.TextChoices):
     SIGN_IN_FAILED = "sign_in_failed"
     CONFIRMED = "confirmed"
     CONFIRMATION_FAILED = "confirmation_failed"
+    TEAM_CREATED = "team_created"
+    TEAM_RENAMED = "team_renamed"
+    MEMBER_JOINED = "member_joined"
+    MEMBER_LEFT = "member_left"
+    MEMBER_REMOVED = "member_removed"
+    ROLE_CHANGED = "role_changed"
+    INVITE_CREATED = "invite_created"
+    INVITE_REVOKED = "invite_revoked"
+    SPACE_CREATED = "space_created"
+    SPACE_CHANGED = "space_changed"
+    SPACE_ARCHIVED = "space_archived"
 
 
 class ActorKind(models.TextChoices):

@@ -1,5 +1,6 @@
 """Spaces: where lock names are unique, and what limits hold there."""
 
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import F, Q
@@ -9,6 +10,8 @@ from locks.models.team import Team
 
 LONGEST_TTL_SECONDS = 31_536_000
 LONGEST_METADATA = 16_384
+# Second parts of paths under /ui/<team>/ that are no space's. A test compares them.
+RESERVED_SLUGS = frozenset({"activity", "invites", "leave", "members", "name", "spaces"})
 
 
 class Space(models.Model):
@@ -79,6 +82,21 @@ class Space(models.Model):
 
     def __str__(self) -> str:
         return f"{self.team.slug}/{self.slug}"
+
+    def clean(self) -> None:
+        """Limits that contradict each other are refused together, each where it can be mended."""
+        wrong: dict[str, str] = {}
+        if self.slug in RESERVED_SLUGS:
+            wrong["slug"] = "This address is taken by a page of the team. Take another."
+        if self.default_ttl_seconds and self.max_ttl_seconds and self.default_ttl_seconds > self.max_ttl_seconds:
+            wrong["default_ttl_seconds"] = f"At most the longest TTL, which is {self.max_ttl_seconds} s."
+        if self.max_hold_seconds and self.max_ttl_seconds and self.max_hold_seconds < self.max_ttl_seconds:
+            wrong["max_hold_seconds"] = (
+                f"At least the longest TTL, which is {self.max_ttl_seconds} s: otherwise nobody could have that. "
+                "Lower the longest TTL first, or leave this empty."
+            )
+        if wrong:
+            raise ValidationError(wrong)
 
 
 class SpaceUsage(models.Model):

@@ -1,8 +1,12 @@
 """Teams, and who belongs to them as what."""
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models.functions import Now
+
+# First parts of paths under /ui/ that are no team's; a team of that name could not be reached. A test compares them.
+RESERVED_SLUGS = frozenset({"account", "accounts", "confirm", "join", "sign-in", "sign-out", "teams", "theme"})
 
 
 class Role(models.TextChoices):
@@ -22,6 +26,10 @@ class Team(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        if self.slug in RESERVED_SLUGS:
+            raise ValidationError({"slug": "This address is taken by a page of Octoadmin itself. Take another."})
 
 
 class Membership(models.Model):

@@ -1,0 +1,54 @@
+"""Taking leases back from many holders at once: those of a token, or all of a space.
+
+Through the engine, in batches, each lease guarded by the fencing token that was seen: what has changed hands meanwhile
+is looked at again.
+"""
+
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from locks.actions import clock
+from locks.actions.audit import Actor
+from locks.engine.execution import perform
+from locks.engine.operations import force_release
+from locks.engine.requests import ForceRelease
+from locks.engine.settling import settle
+from locks.engine.verdicts import Verdict
+from locks.models import ActorKind, Lock, Space, Token
+
+BATCH = 500
+# Of half a million leases somebody would wait too long; what is left runs out by itself, and the answer says so.
+MOST_BATCHES = 40
+
+
+def live_leases(*, space: Space, token: Token | None = None) -> QuerySet[Lock]:
+    held = Lock.objects.filter(space=space, lease_id__isnull=False, expires_at__gt=Now())
+    return held.filter(token=token) if token is not None else held
+
+
+def take_back(*, actor: Actor, space: Space, token: Token | None = None, reason: str) -> int:
+    """Frees them and tells how many. To be called after the commit that keeps new ones from being taken: it waits for
+    claims that were under way then, and takes what those got as well."""
+    assert actor.kind == ActorKind.USER
+    since = clock.now()
+    released = _take_back(actor=actor, space=space, token=token, reason=reason)
+    settle(since)
+    return released + _take_back(actor=actor, space=space, token=token, reason=reason)
+
+
+def _take_back(*, actor: Actor, space: Space, token: Token | None, reason: str) -> int:
+    released = 0
+    for _batch in range(MOST_BATCHES):
+        seen = live_leases(space=space, token=token).order_by("name").values_list("name", "fencing_token")[:BATCH]
+        asked = [
+            ForceRelease(
+                digest=None, space_id=space.pk, user_id=actor.id, user_name=actor.name, channel=actor.channel,
+                address=actor.address, request_id=actor.request_id, name=name, reason=reason, guard=fencing_token,
+            )
+            for name, fencing_token in seen
+        ]  # fmt: skip
+        if not asked:
+            break
+        outcomes = perform(force_release(asked))
+        released += sum(outcome.verdict == Verdict.RELEASED for outcome in outcomes)
+    return released

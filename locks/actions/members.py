@@ -1,0 +1,68 @@
+"""Who belongs to a team, and as what. A team always keeps an admin who can sign in."""
+
+from django.db import transaction
+
+from locks.actions import invites
+from locks.actions.audit import Actor, record
+from locks.actions.teams import lock_for
+from locks.models import EventKind, Membership, Role, Team, User
+
+
+class LastAdmin(Exception):
+    """The team would be left without an admin."""
+
+
+class NoMember(Exception):
+    """They are not, or no longer, in the team."""
+
+
+@transaction.atomic
+def change_role(*, actor: Actor, by: User, team: Team, member: User, role: Role) -> bool:
+    """False if they have that role already."""
+    lock_for(team=team, by=by)
+    membership = _membership(team, member)
+    before = Role(membership.role)
+    if before == role:
+        return False
+    if before == Role.ADMIN:
+        _keep_an_admin_besides(team, member)
+        invites.revoke_those_of(actor=actor, team=team, inviter=member)
+    membership.role = role
+    membership.save(update_fields=["role"])
+    detail = {"person": member.get_username(), "from": before.value, "to": role.value}
+    record(EventKind.ROLE_CHANGED, actor=actor, team=team, detail=detail)
+    return True
+
+
+@transaction.atomic
+def remove(*, actor: Actor, by: User, team: Team, member: User) -> None:
+    lock_for(team=team, by=by)
+    _end(actor=actor, team=team, member=member, kind=EventKind.MEMBER_REMOVED)
+
+
+@transaction.atomic
+def leave(*, actor: Actor, team: Team, member: User) -> None:
+    Team.objects.select_for_update(no_key=True).get(pk=team.pk)
+    _end(actor=actor, team=team, member=member, kind=EventKind.MEMBER_LEFT)
+
+
+def _end(*, actor: Actor, team: Team, member: User, kind: EventKind) -> None:
+    membership = _membership(team, member)
+    if membership.role == Role.ADMIN:
+        _keep_an_admin_besides(team, member)
+        invites.revoke_those_of(actor=actor, team=team, inviter=member)
+    record(kind, actor=actor, team=team, detail={"person": member.get_username(), "role": membership.role})
+    membership.delete()
+
+
+def _membership(team: Team, member: User) -> Membership:
+    found = Membership.objects.filter(team=team, user=member).first()
+    if found is None:
+        raise NoMember
+    return found
+
+
+def _keep_an_admin_besides(team: Team, member: User) -> None:
+    others = Membership.objects.filter(team=team, role=Role.ADMIN, user__is_active=True).exclude(user=member)
+    if not others.exists():
+        raise LastAdmin
