@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from django.core.exceptions import PermissionDenied
 from django.db.models import F, QuerySet, Value
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -87,6 +88,18 @@ def in_space(view: View) -> View:
         return view(request, find_place(person(request), team=team, space=space), **arguments)
 
     return placed
+
+
+def managing(view: View) -> View:
+    """For views of a place that only admins of its team may use."""
+
+    @wraps(view)
+    def managed(request: HttpRequest, place: Any, **arguments: Any) -> HttpResponse:
+        if not place.may_manage:
+            raise PermissionDenied
+        return view(request, place, **arguments)
+
+    return managed
 
 
 def person(request: HttpRequest) -> User:

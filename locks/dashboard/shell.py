@@ -43,6 +43,7 @@ class Page:
 PAGES: tuple[Page, ...] = (
     Page(key="now", label="Now", icon="now", go="n"),
     Page(key="activity", label="Activity", icon="activity", go="a"),
+    Page(key="tokens", label="Tokens", icon="key", go="t", is_setup=True),
 )  # fmt: skip
 
 # What the help shows besides the pages; static/js/keys.js does it.

@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.dashboard.views import activity, confirmation, entrance, force_release, lock, now
+from locks.dashboard.views import activity, confirmation, entrance, force_release, lock, now, tokens
 
 
 class ShownNameConverter(StringConverter):
@@ -25,6 +25,12 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/", now.now, name="now"),
     path("<slug:team>/<slug:space>/activity", activity.activity, name="activity"),
     path("<slug:team>/<slug:space>/activity/<int:event_id>", activity.event, name="event"),
+    path("<slug:team>/<slug:space>/tokens", tokens.tokens, name="tokens"),
+    path("<slug:team>/<slug:space>/tokens/new", tokens.issue, name="issue-token"),
+    path("<slug:team>/<slug:space>/tokens/new/sentence", tokens.sentence, name="token-sentence"),
+    path("<slug:team>/<slug:space>/tokens/<slug:public_id>/first-use", tokens.first_use, name="token-first-use"),
+    path("<slug:team>/<slug:space>/tokens/<slug:public_id>/rotate", tokens.rotate, name="rotate-token"),
+    path("<slug:team>/<slug:space>/tokens/<slug:public_id>/revoke", tokens.revoke, name="revoke-token"),
     # No name ends in a verb, so this path is never a lock's.
     path(
         "<slug:team>/<slug:space>/locks/<shown_name:name>/force-release",

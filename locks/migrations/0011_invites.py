@@ -15,7 +15,7 @@ CREATE INDEX event_of_team ON octo_event (team_id, at DESC, id DESC) WHERE lock_
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('locks', '0008_open_event_kinds'),
+        ('locks', '0010_waits_by_name'),
     ]
 
     operations = [

@@ -1,0 +1,192 @@
+"""Tokens: the list, issuing one, rotating and revoking.
+
+The answer to the POST that makes a token is the one page that shows it. There is no redirect, so the token is in no
+address and no session; asking again for the same page asks to issue it again, which its name refuses.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from locks.actions import clock, leases
+from locks.actions import tokens as actions
+from locks.dashboard import snippets
+from locks.dashboard.access import Place, actor, in_space, managing, person
+from locks.dashboard.confirmation import recently_confirmed
+from locks.dashboard.shell import asks_for, page, part
+from locks.dashboard.token_forms import PRESET_CHOICES, IssueTokenForm, RevokeTokenForm, RotateTokenForm
+from locks.dashboard.token_sentence import ABILITIES, token_sentence
+from locks.dashboard.tokens import TokenFilter, TokenRow, find_token, matched
+from locks.dashboard.tokens import tokens as find_tokens
+from locks.models import Token
+from locks.models.token import PRESETS
+
+
+@require_safe
+@in_space
+def tokens(request: HttpRequest, place: Place) -> HttpResponse:
+    wanted = TokenFilter.of(request.GET)
+    context = {"wanted": wanted, "found": find_tokens(space=place.space, wanted=wanted)}
+    if asks_for(request, "board"):
+        return part(request, place, "tokens/board.html", context)
+    return page(request, place, "tokens/page.html", context, here="tokens")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@in_space
+@managing
+@recently_confirmed
+@sensitive_variables("plaintext")
+def issue(request: HttpRequest, place: Place) -> HttpResponse:
+    if request.method != "POST":
+        return _form_page(request, place, _form(place, None))
+    form = _form(place, request.POST)
+    if not form.is_valid():
+        return _form_page(request, place, form, status=422)
+    try:
+        plaintext, token = actions.issue(
+            actor=actor(request),
+            space=place.space,
+            name=form.cleaned_data["name"],
+            scopes=form.scopes_chosen,
+            prefixes=form.cleaned_data["prefixes"],
+            expires_at=form.expires_at,
+            created_by=person(request),
+        )
+    except (IntegrityError, actions.MustExpire):
+        # Somebody took the name or changed the rule meanwhile; checked again, the form says which.
+        return _form_page(request, place, _form(place, request.POST, ask=True), status=409)
+    return _shown_once(request, place, plaintext, token)
+
+
+@require_POST
+@in_space
+@managing
+def sentence(request: HttpRequest, place: Place) -> HttpResponse:
+    """What the token would be able to do, as far as the form is filled in."""
+    form = _form(place, request.POST)
+    form.is_valid()
+    if asks_for(request, "preview"):
+        return part(request, place, "tokens/preview.html", _preview(place, form))
+    # Asked for without JavaScript: the same form again. What is missing yet is no mistake yet.
+    return _form_page(request, place, form)
+
+
+@require_safe
+@in_space
+def first_use(request: HttpRequest, place: Place, public_id: str) -> HttpResponse:
+    return part(request, place, "tokens/first_use.html", {"token": _find(place, public_id)})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@in_space
+@managing
+@recently_confirmed
+@sensitive_variables("plaintext")
+def rotate(request: HttpRequest, place: Place, public_id: str) -> HttpResponse:
+    token = _find(place, public_id)
+    form = RotateTokenForm(request.POST) if request.method == "POST" else RotateTokenForm()
+    context = {"token": token, "form": form}
+    if request.method != "POST" or not token.is_rotatable or not form.is_valid():
+        status = 200 if request.method != "POST" else 422 if token.is_rotatable else 409
+        return _dialog(request, place, "tokens/rotate.html", context, status=status)
+    lasts = form.cleaned_data["lasts"]
+    try:
+        plaintext, successor = actions.rotate(
+            actor=actor(request),
+            token=Token.objects.get(pk=token.id),
+            overlap=timedelta(seconds=form.cleaned_data["overlap"]),
+            lasts=timedelta(days=lasts) if lasts else None,
+        )
+    except actions.NotRotatable:
+        return _dialog(request, place, "tokens/rotate.html", {**context, "token": _find(place, public_id)}, status=409)
+    return _shown_once(request, place, plaintext, successor, replaces=_find(place, public_id))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@in_space
+@managing
+@recently_confirmed
+def revoke(request: HttpRequest, place: Place, public_id: str) -> HttpResponse:
+    token = _find(place, public_id)
+    form = RevokeTokenForm(request.POST) if request.method == "POST" else RevokeTokenForm()
+    context: dict[str, Any] = {"token": token, "form": form}
+    if request.method != "POST" or not form.is_valid():
+        return _dialog(request, place, "tokens/revoke.html", context, status=422 if request.method == "POST" else 200)
+    stored = Token.objects.select_related("space__team").get(pk=token.id)
+    reason = form.cleaned_data["reason"].strip() or None
+    if not actions.revoke(actor=actor(request), token=stored, reason=reason):
+        return _dialog(request, place, "tokens/revoke.html", context, status=409)
+    if form.cleaned_data["leases"] == "release":
+        because = f"token {token.name} was revoked" + (f": {reason}" if reason else "")
+        context["released"] = leases.take_back(
+            actor=actor(request), space=place.space, token=stored, reason=because[:500]
+        )
+    response = _dialog(request, place, "tokens/revoked.html", {**context, "token": _find(place, public_id)})
+    response["HX-Trigger"] = "octo:changed"
+    return response
+
+
+def _find(place: Place, public_id: str) -> TokenRow:
+    found = find_token(space=place.space, public_id=public_id)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _form(place: Place, data: Any, *, ask: bool = False) -> IssueTokenForm:
+    if ask:
+        place.space.refresh_from_db(fields=["allows_eternal_tokens"])
+    form = IssueTokenForm(data, space=place.space, now=clock.now())
+    if data is None:
+        # So that the sentence beside the empty form is that of what is chosen at first.
+        form.cleaned_data = {"preset": "worker", "expiry": "90", "prefixes": []}
+    return form
+
+
+def _preview(place: Place, form: IssueTokenForm) -> dict[str, Any]:
+    prefixes = form.cleaned_data.get("prefixes", [])
+    return {
+        "name": form.cleaned_data.get("name", ""),
+        "sentence": token_sentence(scopes=form.scopes_chosen, prefixes=prefixes, expires_at=form.expires_at),
+        "never": form.cleaned_data.get("expiry") == "never",
+        "matched": matched(space=place.space, prefixes=prefixes),
+        "prefix_errors": form.errors.get("prefixes") if form.is_bound else None,
+    }
+
+
+def _form_page(request: HttpRequest, place: Place, form: IssueTokenForm, *, status: int = 200) -> HttpResponse:
+    context = {
+        "form": form, "presets": PRESET_CHOICES, "abilities": ABILITIES, "preset_scopes": PRESETS,
+        **_preview(place, form),
+    }  # fmt: skip
+    return page(request, place, "tokens/issue.html", context, here="tokens", status=status)
+
+
+@sensitive_variables("plaintext")
+def _shown_once(
+    request: HttpRequest, place: Place, plaintext: str, token: Token, *, replaces: TokenRow | None = None
+) -> HttpResponse:
+    url = f"{request.scheme}://{request.get_host()}"
+    context = {
+        "plaintext": plaintext,
+        "token": _find(place, token.public_id),
+        "replaces": replaces,
+        "sentence": token_sentence(scopes=token.scopes, prefixes=token.prefixes, expires_at=token.expires_at),
+        "environment": snippets.environment(url=url, token=plaintext),
+        "usage": snippets.usage(scopes=token.scopes, prefixes=token.prefixes),
+    }
+    return page(request, place, "tokens/issued.html", context, here="tokens")
+
+
+def _dialog(
+    request: HttpRequest, place: Place, template: str, context: dict[str, Any], *, status: int = 200
+) -> HttpResponse:
+    """As force-release: in a dialog every answer is 200, since htmx would treat anything else as a failed request."""
+    if asks_for(request, "dialog"):
+        return part(request, place, template, context)
+    return page(request, place, "tokens/alone.html", {**context, "content": template}, here="tokens", status=status)

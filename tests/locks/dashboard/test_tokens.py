@@ -1,0 +1,251 @@
+"""Tokens in the dashboard: issued and shown once, listed, rotated, revoked; refused; in the wrong state."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from locks import bearer
+from locks.actions import tokens
+from locks.actions.audit import Actor
+from locks.dashboard.token_sentence import token_sentence
+from locks.models import Event, Lock, Token
+from tests.conftest import issue
+from tests.locks.dashboard.conftest import Worker
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def url(now_url):
+    return now_url + "tokens"
+
+
+def form(**changes):
+    return {"name": "ci-deploy", "preset": "worker", "expiry": "90", **changes}
+
+
+def shown(reply) -> str:
+    """The token on the page that shows it."""
+    (plaintext,) = set(bearer.PATTERN.findall(reply.content.decode()))
+    return f"octo_{plaintext[0]}_{plaintext[1]}"
+
+
+def in_dialog(name: str = "dialog") -> dict[str, str]:
+    return {"HX-Request": "true", "HX-Target": name}
+
+
+def test_an_admin_issues_a_token_that_works_and_is_never_shown_again(visit, alice, url, space):
+    browser = visit(alice)
+    reply = browser.post(url + "/new", form(prefixes="deploy/ ci/"))
+    assert reply.status_code == 200
+    assert "no-store" in reply["Cache-Control"]
+    plaintext = shown(reply)
+    assert Worker(plaintext).takes("deploy/api").owner == "ci-deploy"
+    token = Token.objects.get()
+    assert (token.name, token.scopes, token.prefixes) == (
+        "ci-deploy",
+        ["locks:read", "locks:write"],
+        ["deploy/", "ci/"],
+    )
+    assert token.created_by == alice
+    assert timedelta(days=89) < token.expires_at - timezone.now() < timedelta(days=91)
+    event = Event.objects.get(kind="token_issued")
+    assert (event.actor_name, event.channel, event.detail["name"]) == ("alice", "web", "ci-deploy")
+    again = browser.post(url + "/new", form(prefixes="deploy/ ci/"))
+    assert again.status_code == 422
+    assert "has a token of that name" in again.content.decode()
+    assert plaintext not in browser.get(url).content.decode()
+
+
+def test_the_page_says_how_to_begin(visit, alice, url):
+    text = visit(alice).post(url + "/new", form(prefixes="deploy/")).content.decode()
+    assert "export OCTO_URL=http://testserver" in text
+    assert "/locks/deploy/main/acquire" in text
+    assert "from octo import Client" in text
+    assert "octo run deploy/main --ttl 60 -- ./deploy.sh" in text
+    assert "Waiting for first use" in text
+    observer = visit(alice).post(url + "/new", form(name="graphs", preset="observer")).content.decode()
+    assert "$OCTO_URL/locks" in observer
+    assert "octo run" not in observer
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": ""}, "Say what will use it"),
+        ({"name": "a\x07b"}, "Visible text only"),
+        ({"preset": "king"}, "not one of the available"),
+        ({"preset": "custom"}, "Tick at least one"),
+        ({"preset": "custom", "scopes": ["locks:eat"]}, "not one of the available"),
+        ({"prefixes": " ".join(f"p{n}/" for n in range(51))}, "At most 50"),
+        ({"prefixes": "x" * 257}, "at most 256"),
+        ({"expiry": "date"}, "Choose a date"),
+        ({"expiry": "date", "expires_on": "2020-01-01"}, "from today on"),
+        ({"expiry": "date", "expires_on": "9999-12-30"}, "within ten years"),
+        ({"expiry": "date", "expires_on": "soon"}, "A date like"),
+        ({"expiry": "never"}, "does not allow"),
+    ],
+)
+def test_what_cannot_be_issued(visit, alice, url, changes, message):
+    reply = visit(alice).post(url + "/new", form(**changes))
+    assert reply.status_code == 422
+    assert message in reply.content.decode()
+    assert not Token.objects.exists()
+
+
+def test_never_only_where_the_space_allows_it_and_with_a_warning(visit, alice, url, space):
+    assert 'value="never"' not in visit(alice).get(url + "/new").content.decode()
+    space.allows_eternal_tokens = True
+    space.save()
+    assert 'value="never"' in visit(alice).get(url + "/new").content.decode()
+    warned = visit(alice).post(url + "/new/sentence", form(expiry="never"), headers=in_dialog("preview"))
+    assert "keeps working wherever it was copied to" in warned.content.decode()
+    assert visit(alice).post(url + "/new", form(expiry="never")).status_code == 200
+    assert Token.objects.get().expires_at is None
+
+
+def test_nobody_but_the_server_s_own_shell_issues_an_eternal_token_against_the_rule(space, alice):
+    with pytest.raises(tokens.MustExpire):
+        tokens.issue(actor=Actor.of_user(alice), space=space, name="x", scopes=["locks:read"])
+
+
+def test_a_date_lasts_to_the_end_of_its_day(visit, alice, url):
+    day = (timezone.now() + timedelta(days=10)).date()
+    visit(alice).post(url + "/new", form(expiry="date", expires_on=day.isoformat()))
+    assert Token.objects.get().expires_at == datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
+
+
+def test_the_sentence_changes_with_the_form(visit, alice, url, worker):
+    worker.takes("deploy/api")
+    worker.takes("cron/backup")
+    browser = visit(alice)
+
+    def said(**changes) -> str:
+        reply = browser.post(url + "/new/sentence", form(**changes), headers=in_dialog("preview"))
+        assert reply.status_code == 200
+        return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", reply.content.decode()))
+
+    assert "ci-deploy will be able to claim, renew and release locks" in said()
+    assert "for every name" in said()
+    assert "2 locks are held now" in said()
+    assert "only for names that start with deploy/" in said(prefixes="deploy/")
+    assert "match 1 of the locks held now" in said(prefixes="deploy/")
+    assert "It cannot claim, take locks from their holders by force, or issue and revoke tokens." in said(
+        preset="observer"
+    )
+    assert "can do nothing yet" in said(preset="custom")
+    assert not Token.objects.filter(name="ci-deploy").exists()
+
+
+def test_without_javascript_the_same_form_comes_back_with_its_sentence(visit, alice, url):
+    text = visit(alice).post(url + "/new/sentence", form(preset="observer", name="")).content.decode()
+    assert "see locks and who holds them, and read the history" in text
+    assert re.search(r'value="observer"\s+checked', text)
+
+
+def test_every_scope_has_words():
+    said = token_sentence(scopes=["tokens:manage", "webhooks:manage"], prefixes=[], expires_at=None)
+    assert said.abilities == "set up webhooks, and issue and revoke tokens, with any rights"
+
+
+def test_the_list_shows_what_there_is_to_know(visit, victor, url, space, worker, worker_token):
+    worker.takes("a")
+    worker.takes("b")
+    now = timezone.now()
+    for name, days in {"fine": 60, "soon": 10, "very-soon": 2, "gone": -1}.items():
+        issue(space, name, "locks:read", prefixes=["x/"], expires_at=now + timedelta(days=days))
+    Token.objects.filter(name="worker").update(
+        last_used_at=now, last_used_address="192.0.2.7", last_used_agent="octo/1.0"
+    )
+    text = visit(victor).get(url).content.decode()
+    rows = {re.search(r'token-name">([^<]+)', row)[1]: row for row in text.split("<tr")[2:]}
+    assert set(rows) == {"worker", "fine", "soon", "very-soon", "gone"}
+    assert "192.0.2.7" in rows["worker"]
+    assert "octo/1.0" in rows["worker"]
+    assert "<b>2</b>" in rows["worker"]
+    assert "badge" not in rows["fine"]
+    assert "badge-soon" in rows["soon"]
+    assert "badge-bad" in rows["very-soon"]
+    assert "Expired" in rows["gone"]
+    assert "Revoke" not in text
+    assert worker_token not in text
+
+
+def test_search_and_history(visit, alice, url, space):
+    issue(space, "deploy", "locks:read")
+    issue(space, "backup", "locks:read")
+    browser = visit(alice)
+    tokens.revoke(actor=Actor.of_user(alice), token=Token.objects.get(name="backup"))
+    assert "backup" not in browser.get(url).content.decode()
+    past = browser.get(url + "?show=history").content.decode()
+    assert "backup" in past
+    assert "Revoked" in past
+    assert "deploy" not in browser.get(url + "?show=history&q=de%").content.decode().split("<table")[-1]
+    assert "No token matches" in browser.get(url + "?q=nothing").content.decode()
+
+
+def test_rotating_shows_the_new_one_once_and_keeps_the_old_for_the_overlap(visit, alice, url, worker, worker_token):
+    held = worker.takes("job")
+    old = Token.objects.get()
+    target = f"{url}/{old.public_id}/rotate"
+    assert "1</b> live lease" in visit(alice).get(target, headers=in_dialog()).content.decode()
+    reply = visit(alice).post(target, {"overlap": 3_600, "lasts": "30"})
+    new = shown(reply)
+    assert "works until" in reply.content.decode()
+    assert Worker(new).renews("job", held.lease_id) == "renewed"
+    assert worker.renews("job", held.lease_id) == "renewed"
+    successor = Token.objects.get(superseded_at=None)
+    assert timedelta(days=29) < successor.expires_at - timezone.now() < timedelta(days=31)
+    assert Event.objects.get(kind="token_rotated").detail["overlap_seconds"] == 3_600
+    again = visit(alice).post(target, {"overlap": 0})
+    assert again.status_code == 409
+    assert "rotated already" in again.content.decode()
+    assert "Rotated" in visit(alice).get(url).content.decode()
+
+
+def test_rotating_without_overlap_ends_the_old_one_at_once_and_history_keeps_it(
+    visit, alice, url, worker, worker_token
+):
+    held = worker.takes("job")
+    public_id = Token.objects.get().public_id
+    visit(alice).post(f"{url}/{public_id}/rotate", {"overlap": 0})
+    assert worker.renews("job", held.lease_id) == "unauthenticated"
+    assert public_id in visit(alice).get(url + "?show=history").content.decode()
+    assert visit(alice).post(f"{url}/{public_id}/rotate", {"overlap": 7}).status_code == 409
+
+
+def test_revoking_lets_leases_run_out_or_releases_them(visit, alice, url, worker, worker_token, space):
+    worker.takes("a")
+    worker.takes("b")
+    other = issue(space, "other", "locks:read", "locks:write")
+    Worker(other).takes("c")
+    target = f"{url}/{Token.objects.get(name='worker').public_id}/revoke"
+    assert "2 live leases" in visit(alice).get(target).content.decode()
+    reply = visit(alice).post(target, {"leases": "release", "reason": "left the house"}, headers=in_dialog())
+    assert "2 leases were released" in reply.content.decode()
+    released = Event.objects.filter(kind="force_released")
+    assert {event.lock_name for event in released} == {"a", "b"}
+    assert {(event.actor_name, event.reason) for event in released} == {
+        ("alice", "token worker was revoked: left the house")
+    }
+    assert Event.objects.get(kind="token_revoked").reason == "left the house"
+    assert [lock.name for lock in Lock.objects.filter(lease_id__isnull=False)] == ["c"]
+    again = visit(alice).post(target, {"leases": "release"})
+    assert again.status_code == 409
+    assert "over already" in again.content.decode()
+    target = f"{url}/{other.split('_')[1]}/revoke"
+    assert "1 lease will run out" in visit(alice).post(target, {"leases": "expire"}).content.decode()
+    assert Lock.objects.filter(lease_id__isnull=False).count() == 1
+
+
+def test_first_use_turns_live(visit, alice, url, space):
+    public_id = issue(space, "new", "locks:read").split("_")[1]
+    target = f"{url}/{public_id}/first-use"
+    waiting = visit(alice).get(target).content.decode()
+    assert "every 2s" in waiting
+    Token.objects.update(last_used_at=timezone.now(), last_used_address="192.0.2.7", last_used_agent="curl/8")
+    used = visit(alice).get(target).content.decode()
+    assert "First used from 192.0.2.7 by curl/8" in used
+    assert "every 2s" not in used
