@@ -13,4 +13,9 @@ QUERY_COUNTS = {
     "activity": SHELL + 1,
     "event": SHELL + 1,
     "force-release": SHELL + 1,
+    "tokens": SHELL + 1,
+    "tokens, history": SHELL + 1,
+    "issue a token": SHELL + 2,  # the clock, the locks its prefixes match
+    "rotate a token": SHELL + 1,
+    "revoke a token": SHELL + 1,
 }

@@ -27,15 +27,22 @@ def busy(worker):
         ("activity", "activity", {}),
         ("event", "activity/{event}", {}),
         ("force-release", "locks/job-1/force-release", {}),
+        ("tokens", "tokens", {}),
+        ("tokens, history", "tokens?show=history", {}),
+        ("issue a token", "tokens/new", {}),
+        ("rotate a token", "tokens/{token}/rotate", {}),
+        ("revoke a token", "tokens/{token}/revoke", {}),
     ],
 )
 def test_pages_ask_a_fixed_number_of_queries(
     page, path, headers, busy, alice, visit, now_url, django_assert_num_queries
 ):
-    from locks.models import Event, Lock
+    from locks.models import Event, Lock, Token
 
     first, second = Lock.objects.filter(name__in=["job-1", "job-2"])
-    path = path.format(first=first.pk, second=second.pk, event=Event.objects.latest("id").pk)
+    path = path.format(
+        first=first.pk, second=second.pk, event=Event.objects.latest("id").pk, token=Token.objects.get().public_id
+    )
     browser = visit(alice)
     with django_assert_num_queries(QUERY_COUNTS[page]):
         assert browser.get(now_url + path, headers=headers).status_code == 200

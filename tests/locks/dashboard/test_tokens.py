@@ -132,9 +132,7 @@ def test_the_sentence_changes_with_the_form(visit, alice, url, worker):
     assert "2 locks are held now" in said()
     assert "only for names that start with deploy/" in said(prefixes="deploy/")
     assert "match 1 of the locks held now" in said(prefixes="deploy/")
-    assert "It cannot claim, take locks from their holders by force, or issue and revoke tokens." in said(
-        preset="observer"
-    )
+    assert "cannot claim locks, take them from their holders by force, or issue tokens." in said(preset="observer")
     assert "can do nothing yet" in said(preset="custom")
     assert not Token.objects.filter(name="ci-deploy").exists()
 
@@ -165,9 +163,9 @@ def test_the_list_shows_what_there_is_to_know(visit, victor, url, space, worker,
     assert "192.0.2.7" in rows["worker"]
     assert "octo/1.0" in rows["worker"]
     assert "<b>2</b>" in rows["worker"]
-    assert "badge" not in rows["fine"]
-    assert "badge-soon" in rows["soon"]
-    assert "badge-bad" in rows["very-soon"]
+    assert "mark-" not in rows["fine"]
+    assert "mark-soon" in rows["soon"]
+    assert "mark-bad" in rows["very-soon"]
     assert "Expired" in rows["gone"]
     assert "Revoke" not in text
     assert worker_token not in text
