@@ -7,6 +7,8 @@ from celery import shared_task
 from django.conf import settings
 from django.db.models.functions import Now
 
+from locks.actions import brake
+from locks.browser_sessions import SessionStore
 from locks.engine import upkeep
 from locks.engine.execution import perform
 from locks.history import retention as history_retention
@@ -51,6 +53,8 @@ def retention() -> str:
     dropped = history_retention.drop_partitions(days=settings.RETENTION_DAYS)
     history_retention.drop_statistics(days=settings.STATISTICS_DAYS)
     perform(upkeep.forget_sessions(days=SESSION_DAYS))
+    SessionStore.clear_expired()
+    brake.tidy_up()
     Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
     idle = perform(upkeep.forget_idle_locks(days=IDLE_LOCK_DAYS))
     said = [f"{idle} idle locks removed", f"{len(dropped)} months dropped"]

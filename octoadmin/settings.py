@@ -25,7 +25,6 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "django.contrib.messages",
     "django.contrib.postgres",
-    "django.contrib.sessions",
     "django.contrib.staticfiles",
     "django_htmx",
     "drf_spectacular",
@@ -93,16 +92,19 @@ AUTH_USER_MODEL = "locks.User"
 AUTHENTICATION_BACKENDS = ["locks.actions.sign_in.NameOrEmail"]
 LOGIN_URL = "dashboard:sign-in"
 LOGIN_REDIRECT_URL = "dashboard:home"
-AUTH_PASSWORD_VALIDATORS = [
+SHORTEST_PASSWORD = 10
+AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
-    )
+    for name in ("UserAttributeSimilarityValidator", "CommonPasswordValidator", "NumericPasswordValidator")
 ]
+AUTH_PASSWORD_VALIDATORS.append(
+    {
+        "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
+        "OPTIONS": {"min_length": SHORTEST_PASSWORD},
+    }
+)
 
+SESSION_ENGINE = "locks.browser_sessions"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = int(timedelta(days=14).total_seconds())

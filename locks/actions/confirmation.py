@@ -11,6 +11,7 @@ from django.db import transaction
 from django.dispatch import receiver
 from django.http import HttpRequest
 
+from locks.actions import brake
 from locks.actions.audit import Actor, record
 from locks.models import EventKind, User
 
@@ -29,10 +30,14 @@ def is_fresh(request: HttpRequest) -> bool:
     return isinstance(at, int) and 0 <= time.time() - at < FRESH_SECONDS
 
 
-@transaction.atomic
 def confirm_by_password(*, request: HttpRequest, user: User, password: str, actor: Actor) -> bool:
+    """Raises TooMany if it was tried too often."""
+    tried = brake.begin(gate=brake.Gate.CONFIRMATION, who=str(user.pk), user=user, actor=actor)
     right = bool(password) and user.check_password(password)
-    record(EventKind.CONFIRMED if right else EventKind.CONFIRMATION_FAILED, actor=actor, detail={"method": "password"})
-    if right:
-        remember(sender=User, request=request)
+    with transaction.atomic():
+        kind = EventKind.CONFIRMED if right else EventKind.CONFIRMATION_FAILED
+        record(kind, actor=actor, detail={"method": "password"})
+        if right:
+            brake.forgive(tried)
+            remember(sender=User, request=request)
     return right

@@ -1,13 +1,18 @@
 """Signing in and out, on the record."""
 
+from collections.abc import Sequence
+
 from django.contrib.auth import authenticate, login, logout
 from django.contrib.auth.backends import ModelBackend
 from django.db import transaction
 from django.db.models import Q
 from django.http import HttpRequest
 
+from locks.actions import brake
 from locks.actions.audit import Actor, record
 from locks.models import ActorKind, Channel, EventKind, User
+
+BACKEND = "locks.actions.sign_in.NameOrEmail"
 
 
 class NameOrEmail(ModelBackend):
@@ -32,25 +37,36 @@ def find_person(name: str) -> User | None:
     return min(found, key=lambda user: user.username.lower() != name.lower(), default=None)
 
 
-@transaction.atomic
-def sign_in(*, request: HttpRequest, name: str, password: str, request_id: str) -> User | None:
-    """None if the name or the password is wrong, without telling which."""
+def check(*, request: HttpRequest, name: str, password: str, request_id: str) -> User | None:
+    """Whose name and password they are. None if one of them is wrong, without telling which.
+
+    Raises TooMany instead of looking if there were too many tries.
+    """
     address = request.META.get("REMOTE_ADDR")
-    user = authenticate(request, username=name, password=password)
-    if isinstance(user, User):
-        login(request, user)
-        record(EventKind.SIGNED_IN, actor=Actor.of_user(user, address=address, request_id=request_id))
-        return user
     known = find_person(name)
     # What was typed is not kept: people type passwords into the wrong field.
-    record(
-        EventKind.SIGN_IN_FAILED,
-        actor=Actor(
-            kind=ActorKind.USER, id=known.pk if known else None, name=known.get_username() if known else "unknown",
-            channel=Channel.WEB, address=address, request_id=request_id,
-        ),
+    actor = Actor(
+        kind=ActorKind.USER, id=known.pk if known else None, name=known.get_username() if known else "unknown",
+        channel=Channel.WEB, address=address, request_id=request_id,
     )  # fmt: skip
-    return None
+    tried = brake.begin(gate=brake.Gate.PASSWORD, who=name.lower(), user=known, actor=actor)
+    user = authenticate(request, username=name, password=password)
+    if not isinstance(user, User):
+        record(EventKind.SIGN_IN_FAILED, actor=actor)
+        return None
+    brake.forgive(tried)
+    return user
+
+
+@transaction.atomic
+def enter(*, request: HttpRequest, user: User, methods: Sequence[str], actor: Actor) -> None:
+    """Lets somebody in who has proved who they are."""
+    request.session.begin_at(  # type: ignore[attr-defined]
+        address=actor.address, user_agent=request.META.get("HTTP_USER_AGENT", "")
+    )
+    login(request, user, backend=BACKEND)
+    brake.remember_address(user=user, address=actor.address)
+    record(EventKind.SIGNED_IN, actor=actor, detail={"methods": list(methods)})
 
 
 @transaction.atomic

@@ -108,7 +108,12 @@ def person(request: HttpRequest) -> User:
 
 
 def actor(request: HttpRequest) -> Actor:
-    return Actor.of_user(person(request), address=request.META.get("REMOTE_ADDR"), request_id=request_id(request))
+    return actor_of(request, person(request))
+
+
+def actor_of(request: HttpRequest, user: User) -> Actor:
+    """Somebody who acts in this request, signed in or on the way to be."""
+    return Actor.of_user(user, address=request.META.get("REMOTE_ADDR"), request_id=request_id(request))
 
 
 def request_id(request: HttpRequest) -> str:

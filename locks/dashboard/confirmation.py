@@ -6,6 +6,7 @@ What was posted is carried along in that form, so nothing that was typed is lost
 request goes through. Do not put it on a view that is posted secrets; those ask for the password themselves.
 """
 
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 
 from locks.actions import confirmation as proof
+from locks.actions.brake import TooMany
 from locks.dashboard.access import Place, View, actor, person
 from locks.dashboard.shell import asks_for, page
 
@@ -32,24 +34,40 @@ def recently_confirmed(view: View) -> View:
 
 def ask_first(request: HttpRequest, place: Place | None = None) -> HttpResponse | None:
     """For views that want a proof in some cases only: the form that asks, or None if there is no need to."""
-    failed = False
-    if request.method == "POST" and PASSWORD in request.POST:
-        given = request.POST[PASSWORD]
-        interrupted = request.POST.copy()
-        for name in OWN_FIELDS:
-            interrupted.pop(name, None)
-        request.POST = interrupted  # type: ignore[assignment]
-        if proof.is_fresh(request) or confirm(request, given):
-            return None
-        failed = True
-    return None if proof.is_fresh(request) else ask(request, place, failed=failed)
+    if request.method != "POST" or PASSWORD not in request.POST:
+        return None if proof.is_fresh(request) else ask(request, place)
+    given = request.POST[PASSWORD]
+    interrupted = request.POST.copy()
+    for name in OWN_FIELDS:
+        interrupted.pop(name, None)
+    request.POST = interrupted  # type: ignore[assignment]
+    if proof.is_fresh(request):
+        return None
+    outcome = confirm(request, given)
+    return None if outcome.is_right else ask(request, place, outcome=outcome)
 
 
-def confirm(request: HttpRequest, password: str) -> bool:
-    return proof.confirm_by_password(request=request, user=person(request), password=password, actor=actor(request))
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a proof. One that has to wait was not looked at."""
+
+    is_right: bool = False
+    wait_seconds: int = 0
 
 
-def ask(request: HttpRequest, place: Place | None, *, failed: bool = False, back: str | None = None) -> HttpResponse:
+def confirm(request: HttpRequest, password: str) -> Outcome:
+    try:
+        right = proof.confirm_by_password(
+            request=request, user=person(request), password=password, actor=actor(request)
+        )
+    except TooMany as refused:
+        return Outcome(wait_seconds=refused.seconds)
+    return Outcome(is_right=right)
+
+
+def ask(
+    request: HttpRequest, place: Place | None, *, outcome: Outcome | None = None, back: str | None = None
+) -> HttpResponse:
     """The form. It is posted to where the interrupted one was posted, or to the page of its own if nothing was."""
     posted = request.method == "POST" and back is None
     context = {
@@ -58,7 +76,8 @@ def ask(request: HttpRequest, place: Place | None, *, failed: bool = False, back
         "carried": _pairs(request.POST) if posted else [],
         # What goes elsewhere than into the dialog is sent on as a plain form, which every view can answer.
         "in_dialog": asks_for(request, "dialog"),
-        "failed": failed,
+        "failed": outcome is not None and not outcome.wait_seconds,
+        "wait_seconds": outcome.wait_seconds if outcome else 0,
         "has_password": person(request).has_usable_password(),
     }
     if request.headers.get("HX-Request") == "true":

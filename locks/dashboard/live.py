@@ -9,7 +9,6 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable
 from http.cookies import CookieError, SimpleCookie
-from importlib import import_module
 from typing import Any
 
 from django.conf import settings
@@ -17,6 +16,7 @@ from django.contrib.auth import get_user
 from django.db import Error, connections
 from django.http import Http404, HttpRequest
 
+from locks.browser_sessions import SessionStore, digest
 from locks.dashboard.access import find_place
 from locks.dashboard.viewers import Admission, Viewer, Viewers
 from locks.models import User
@@ -115,14 +115,14 @@ def _admit(scope: dict[str, Any]) -> Viewer | None:
     assert path is not None
     request = HttpRequest()
     key = _session_key(scope)
-    request.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    request.session = SessionStore(key)
     try:
         user = get_user(request)
         if key is None or not isinstance(user, User):
             return None
         place = find_place(user, team=path[1].decode(), space=path[2].decode())
         return Viewer(
-            session_key=key,
+            session_key=digest(key),
             user_id=user.pk,
             password_digest=hashlib.sha256(user.password.encode()).hexdigest(),
             space_id=place.space.pk,

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from locks.actions.brake import TooMany
 from locks.dashboard.access import Place, person, visible_spaces
 
 THEME_COOKIE = "octo_theme"
@@ -121,3 +122,10 @@ def own_address(request: HttpRequest, wanted: str | None) -> str:
         wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )
     return wanted if wanted and own else reverse("dashboard:home")
+
+
+def slowed(request: HttpRequest, refused: TooMany, template: str, context: dict[str, Any]) -> HttpResponse:
+    """The form again, with how long to wait until it is looked at."""
+    response = render(request, template, {**context, "wait_seconds": refused.seconds}, status=429)
+    response["Retry-After"] = str(refused.seconds)
+    return response

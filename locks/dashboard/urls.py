@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.dashboard.views import activity, confirmation, entrance, force_release, lock, now, tokens
+from locks.dashboard.views import account, activity, confirmation, entrance, force_release, lock, now, tokens
 
 
 class ShownNameConverter(StringConverter):
@@ -20,6 +20,12 @@ urlpatterns = [
     path("sign-in", entrance.sign_in, name="sign-in"),
     path("sign-out", entrance.sign_out, name="sign-out"),
     path("confirm", confirmation.confirmation, name="confirmation"),
+    path("account", account.account, name="account"),
+    path("account/profile", account.profile, name="account-profile"),
+    path("account/password", account.password, name="account-password"),
+    path("account/sessions/others", account.revoke_other_sessions, name="account-other-sessions"),
+    path("account/sessions/<uuid:public_id>", account.revoke_session, name="account-session"),
+    path("account/sign-out-everywhere", account.sign_out_everywhere, name="account-sign-out"),
     path("theme", entrance.theme, name="theme"),
     path("<slug:team>/", entrance.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),

@@ -1,8 +1,10 @@
+from locks.models.browser_session import BrowserSession
 from locks.models.event import ActorKind, Channel, Event, EventKind
 from locks.models.heartbeat import Heartbeat
 from locks.models.invite import Invite
 from locks.models.lock import Lock
 from locks.models.session import Session
+from locks.models.sign_in_brake import FamiliarAddress, SignInBrake
 from locks.models.space import Space, SpaceUsage
 from locks.models.statistics import Measure, MinuteBucket, MinuteContention, MinuteCount, ReaderPosition
 from locks.models.task_run import TaskRun
@@ -13,9 +15,11 @@ from locks.models.waiter import Waiter
 
 __all__ = [
     "ActorKind",
+    "BrowserSession",
     "Channel",
     "Event",
     "EventKind",
+    "FamiliarAddress",
     "Heartbeat",
     "Invite",
     "Lock",
@@ -28,6 +32,7 @@ __all__ = [
     "Role",
     "Scope",
     "Session",
+    "SignInBrake",
     "Space",
     "SpaceUsage",
     "TaskRun",

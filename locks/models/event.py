@@ -20,6 +20,7 @@ class EventKind(models.TextChoices):
     SIGNED_IN = "signed_in"
     SIGNED_OUT = "signed_out"
     SIGN_IN_FAILED = "sign_in_failed"
+    SIGN_IN_SLOWED = "sign_in_slowed"
     CONFIRMED = "confirmed"
     CONFIRMATION_FAILED = "confirmation_failed"
     TEAM_CREATED = "team_created"
@@ -33,6 +34,15 @@ class EventKind(models.TextChoices):
     SPACE_CREATED = "space_created"
     SPACE_CHANGED = "space_changed"
     SPACE_ARCHIVED = "space_archived"
+    PROFILE_CHANGED = "profile_changed"
+    PASSWORD_CHANGED = "password_changed"
+    SESSIONS_REVOKED = "sessions_revoked"
+    SECOND_FACTOR_ADDED = "second_factor_added"
+    SECOND_FACTOR_REMOVED = "second_factor_removed"
+    RECOVERY_CODES_MADE = "recovery_codes_made"
+    ACCOUNT_CONNECTED = "account_connected"
+    ACCOUNT_DISCONNECTED = "account_disconnected"
+    PERSON_ADDED = "person_added"
 
 
 class ActorKind(models.TextChoices):

@@ -1,15 +1,15 @@
 -- Which of the viewers may go on: still signed in, with the same password, still in the team, the space not archived.
 -- Changes nothing.
 --
--- $1 session keys, $2 user ids, $3 hex SHA-256 of their password hashes, $4 space ids; answers their places, from 1.
+-- $1 digests of session keys, $2 user ids, $3 hex SHA-256 of their password hashes, $4 space ids; answers their places, from 1.
 SELECT viewer.place
 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[]) WITH ORDINALITY
      AS viewer (session_key, user_id, password, space_id, place)
 JOIN octo_user ON octo_user.id = viewer.user_id AND octo_user.is_active
     AND encode(sha256(convert_to(octo_user.password, 'UTF8')), 'hex') = viewer.password
 JOIN octo_space ON octo_space.id = viewer.space_id AND octo_space.archived_at IS NULL
-JOIN django_session ON django_session.session_key = viewer.session_key
-    AND django_session.expire_date > statement_timestamp()
+JOIN octo_browser_session ON octo_browser_session.session_key = viewer.session_key
+    AND octo_browser_session.expire_date > statement_timestamp()
 WHERE octo_user.is_superuser OR EXISTS (
     SELECT FROM octo_membership
     WHERE octo_membership.user_id = octo_user.id AND octo_membership.team_id = octo_space.team_id

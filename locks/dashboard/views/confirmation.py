@@ -15,8 +15,9 @@ from locks.dashboard.shell import asks_for, own_address
 @signed_in
 def confirmation(request: HttpRequest) -> HttpResponse:
     back = own_address(request, request.POST.get("confirm_next"))
-    if not confirm(request, request.POST.get(PASSWORD, "")):
-        return ask(request, None, failed=True, back=back)
+    outcome = confirm(request, request.POST.get(PASSWORD, ""))
+    if not outcome.is_right:
+        return ask(request, None, outcome=outcome, back=back)
     if asks_for(request, "dialog"):
         return render(request, "confirmation/confirmed.html", {"back": back})
     return redirect(back)

@@ -1,5 +1,7 @@
 """The way in and out: sign-in, sign-out, the choice of a space and of a theme."""
 
+from typing import Any
+
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -7,8 +9,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
 from locks.actions import sign_in as people
-from locks.dashboard.access import actor, person, request_id, signed_in, visible_spaces
-from locks.dashboard.shell import THEME_COOKIE, THEMES, own_address
+from locks.actions.brake import TooMany
+from locks.dashboard.access import actor, actor_of, person, request_id, signed_in, visible_spaces
+from locks.dashboard.shell import THEME_COOKIE, THEMES, own_address, slowed
 
 YEAR_SECONDS = 31_536_000
 
@@ -45,12 +48,18 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return render(request, "sign_in/page.html", {"next": back})
     name = request.POST.get("name", "").strip()
     password = request.POST.get("password", "")
+    context: dict[str, Any] = {"next": back, "name": name}
     # A null character is in nobody's name, and Postgres would not take it.
-    if name and password and "\0" not in name:
-        user = people.sign_in(request=request, name=name, password=password, request_id=request_id(request))
-        if user is not None:
-            return redirect(back)
-    return render(request, "sign_in/page.html", {"next": back, "name": name, "failed": True}, status=422)
+    if not (name and password) or "\0" in name:
+        return render(request, "sign_in/page.html", {**context, "failed": True}, status=422)
+    try:
+        user = people.check(request=request, name=name, password=password, request_id=request_id(request))
+    except TooMany as refused:
+        return slowed(request, refused, "sign_in/page.html", context)
+    if user is None:
+        return render(request, "sign_in/page.html", {**context, "failed": True}, status=422)
+    people.enter(request=request, user=user, methods=["password"], actor=actor_of(request, user))
+    return redirect(back)
 
 
 @require_POST

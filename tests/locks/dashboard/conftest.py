@@ -27,6 +27,20 @@ def visit() -> Visit:
     return signed_in
 
 
+@pytest.fixture
+def later(visit):
+    """later(olga) is a browser in which Olga signed in more than fifteen minutes ago."""
+
+    def signed_in(user: User):
+        browser = visit(user)
+        session = browser.session
+        session["confirmed_at"] -= 15 * 60 + 1
+        session.save()
+        return browser
+
+    return signed_in
+
+
 class Worker:
     def __init__(self, token: str) -> None:
         presented = parse(token)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from locks.models import Event, User
+from locks.models import Event
 from tests.conftest import PASSWORD
 from tests.locks.dashboard.test_force_release import form
 
@@ -16,20 +16,6 @@ DIALOG = {"HX-Request": "true", "HX-Target": "dialog"}
 @pytest.fixture
 def url(now_url):
     return now_url + "locks/job/force-release"
-
-
-@pytest.fixture
-def later(visit):
-    """later(olga) is a browser in which Olga signed in more than fifteen minutes ago."""
-
-    def signed_in(user: User):
-        browser = visit(user)
-        session = browser.session
-        session["confirmed_at"] -= 15 * 60 + 1
-        session.save()
-        return browser
-
-    return signed_in
 
 
 def fields(text: str) -> dict[str, str]:

@@ -104,14 +104,15 @@ def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monk
         await asyncio.sleep(0.1)
 
     def lose() -> None:
-        from django.contrib.sessions.models import Session
         from django.db import connection
+
+        from locks.models import BrowserSession
 
         match change:
             case "membership":
                 victor.memberships.all().delete()
             case "session":
-                Session.objects.all().delete()
+                BrowserSession.objects.all().delete()
             case "password":
                 victor.set_password("another one entirely")
                 victor.save()

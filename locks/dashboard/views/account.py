@@ -1,0 +1,101 @@
+"""The account of whoever is signed in: who they are, their password, where they are signed in."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST, require_safe
+
+from locks.actions import people
+from locks.dashboard.access import actor, person, signed_in
+from locks.dashboard.account_forms import PasswordForm, ProfileForm
+from locks.dashboard.confirmation import ask_first, confirm, recently_confirmed
+from locks.dashboard.user_agents import in_words
+from locks.models import User
+
+
+@require_safe
+@signed_in
+def account(request: HttpRequest) -> HttpResponse:
+    return _page(request)
+
+
+@require_POST
+@signed_in
+@recently_confirmed
+def profile(request: HttpRequest) -> HttpResponse:
+    # Read afresh: a form that is wrong must not change who the page says is signed in.
+    form = ProfileForm(request.POST, instance=User.objects.get(pk=person(request).pk))
+    if not form.is_valid():
+        return _page(request, {"profile": form}, status=422)
+    if people.change_profile(actor=actor(request), user=person(request), **form.cleaned_data):
+        messages.success(request, "Your profile is changed.")
+    return redirect("dashboard:account")
+
+
+@sensitive_post_parameters()
+@require_POST
+@signed_in
+def password(request: HttpRequest) -> HttpResponse:
+    """Asks for the one they have in the form itself, so that the new one is not carried about."""
+    user = person(request)
+    if not user.has_usable_password() and (asked := ask_first(request)):
+        return asked
+    form = PasswordForm(request.POST, user=user)
+    if form.is_valid() and user.has_usable_password():
+        outcome = confirm(request, form.cleaned_data["current"])
+        if outcome.wait_seconds:
+            form.add_error("current", f"Too many tries. Wait {outcome.wait_seconds} seconds, then try again.")
+        elif not outcome.is_right:
+            form.add_error("current", "That is not your password.")
+    if not form.is_valid():
+        return _page(request, {"password": form}, status=422)
+    people.change_password(actor=actor(request), request=request, user=user, password=form.cleaned_data["password"])
+    messages.success(request, "Your password is changed, and you are signed out everywhere else.")
+    return redirect("dashboard:account")
+
+
+@require_POST
+@signed_in
+def revoke_session(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    if not people.revoke_session(actor=actor(request), user=person(request), public_id=public_id):
+        raise Http404
+    messages.success(request, "That session is over.")
+    return redirect("dashboard:account")
+
+
+@require_POST
+@signed_in
+def revoke_other_sessions(request: HttpRequest) -> HttpResponse:
+    ended = people.revoke_other_sessions(actor=actor(request), request=request, user=person(request))
+    messages.success(request, f"{ended} other session{'' if ended == 1 else 's'} ended.")
+    return redirect("dashboard:account")
+
+
+@require_POST
+@signed_in
+def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
+    people.sign_out_everywhere(actor=actor(request), user=person(request))
+    request.session.flush()
+    return redirect("dashboard:sign-in")
+
+
+def _page(request: HttpRequest, forms: dict[str, Any] | None = None, *, status: int = 200) -> HttpResponse:
+    user = person(request)
+    sessions = [
+        {"session": session, "browser": in_words(session.user_agent), "is_this": people.is_this(request, session)}
+        for session in people.sessions_of(user)
+    ]
+    context: dict[str, Any] = {
+        "profile": ProfileForm(instance=user),
+        "password": PasswordForm(user=user),
+        "has_password": user.has_usable_password(),
+        "sessions": sorted(sessions, key=lambda each: not each["is_this"]),
+        "now": timezone.now(),
+        "here": "account",
+    }
+    return render(request, "account/page.html", {**context, **(forms or {})}, status=status)

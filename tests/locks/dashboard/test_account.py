@@ -1,0 +1,165 @@
+"""One's own account: profile, password, and where one is signed in."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from locks.models import BrowserSession, Event
+from tests.conftest import PASSWORD
+
+pytestmark = pytest.mark.django_db
+
+URL = "/ui/account"
+NEW = "a longer and quite unusual one"
+
+
+def signed_in(name: str, **headers: str) -> Client:
+    """As people do it, so that the session knows from where."""
+    browser = Client(headers=headers)
+    assert browser.post("/ui/sign-in", {"name": name, "password": PASSWORD}).status_code == 302
+    return browser
+
+
+def test_it_belongs_to_whoever_is_signed_in(client, visit, victor, bob):
+    assert client.get(URL).status_code == 302
+    text = visit(victor).get(URL).content.decode()
+    assert "victor@example.com" in text
+    assert "bob" not in text
+
+
+def test_the_profile_is_changed_and_the_history_says_what_not_to_what(visit, victor):
+    wanted = {"first_name": "Victor", "last_name": "Vale", "email": "vic@example.com"}
+    assert visit(victor).post(f"{URL}/profile", wanted)["Location"] == URL
+    victor.refresh_from_db()
+    assert (victor.get_full_name(), victor.email) == ("Victor Vale", "vic@example.com")
+    assert Event.objects.get(kind="profile_changed").detail == {"changed": ["first_name", "last_name", "email"]}
+
+
+def test_somebody_elses_address_is_refused_in_any_case(visit, victor, bob):
+    reply = visit(victor).post(f"{URL}/profile", {"email": "BOB@example.com"})
+    assert (reply.status_code, "Somebody else has this address" in reply.content.decode()) == (422, True)
+
+
+def test_the_profile_waits_for_a_fresh_proof(later, victor):
+    reply = later(victor).post(f"{URL}/profile", {"first_name": "Vic", "email": victor.email})
+    assert (reply.status_code, "Is it still you" in reply.content.decode()) == (403, True)
+
+
+def test_a_changed_password_ends_every_other_session(victor):
+    here, elsewhere = signed_in("victor"), signed_in("victor")
+    typed = {"current": PASSWORD, "password": NEW, "again": NEW}
+    assert here.post(f"{URL}/password", typed)["Location"] == URL
+    assert here.get(URL).status_code == 200
+    assert elsewhere.get(URL).status_code == 302
+    assert Event.objects.get(kind="password_changed").detail == {"first": False, "sessions_ended": 1}
+    assert BrowserSession.objects.filter(user=victor).count() == 1
+    assert Client().post("/ui/sign-in", {"name": "victor", "password": NEW}).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"current": "wrong", "password": NEW, "again": NEW}, "not your password"),
+        ({"current": PASSWORD, "password": NEW, "again": NEW + "r"}, "not the same"),
+        ({"current": PASSWORD, "password": "short", "again": "short"}, "too short"),
+        ({"current": PASSWORD, "password": "password1234", "again": "password1234"}, "too common"),
+        ({"current": PASSWORD, "password": "victor@example.com", "again": "victor@example.com"}, "too similar"),
+    ],
+)
+def test_a_password_that_will_not_do(visit, victor, typed, said):
+    reply = visit(victor).post(f"{URL}/password", typed)
+    text = reply.content.decode()
+    assert (reply.status_code, said in text) == (422, True)
+    assert NEW not in text
+    assert victor.check_password(PASSWORD)
+
+
+def test_guessing_the_current_password_is_slowed_too(visit, victor):
+    browser = visit(victor)
+    typed = {"current": "wrong", "password": NEW, "again": NEW}
+    said = [browser.post(f"{URL}/password", typed).content.decode() for _ in range(6)]
+    assert ["Too many tries" in text for text in said] == [False] * 5 + [True]
+
+
+def test_somebody_without_a_password_sets_one_after_a_fresh_sign_in_only(visit, later, victor):
+    victor.set_unusable_password()
+    victor.save()
+    assert later(victor).post(f"{URL}/password", {"password": NEW, "again": NEW}).status_code == 403
+    assert visit(victor).post(f"{URL}/password", {"password": NEW, "again": NEW}).status_code == 302
+    assert Event.objects.get(kind="password_changed").detail["first"] is True
+
+
+def test_sessions_say_what_and_from_where(victor):
+    linux = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+    signed_in("victor", **{"user-agent": linux})
+    text = signed_in("victor", **{"user-agent": "curl/8.1"}).get(URL).content.decode()
+    assert "Firefox on Linux" in text
+    assert "127.0.0.1" in text
+    assert text.count("this device") == 1
+
+
+def test_one_session_is_ended_by_itself_and_at_once(victor):
+    here, elsewhere, third = signed_in("victor"), signed_in("victor"), signed_in("victor")
+    there = BrowserSession.objects.get(session_key=_key(elsewhere))
+    assert here.post(f"{URL}/sessions/{there.public_id}")["Location"] == URL
+    assert (elsewhere.get(URL).status_code, third.get(URL).status_code) == (302, 200)
+    assert Event.objects.get(kind="sessions_revoked").detail == {"sessions": 1, "address": "127.0.0.1"}
+    assert here.post(f"{URL}/sessions/{there.public_id}").status_code == 404
+
+
+def test_nobody_ends_the_session_of_another(victor, bob):
+    theirs = signed_in("bob")
+    found = BrowserSession.objects.get(user=bob)
+    assert signed_in("victor").post(f"{URL}/sessions/{found.public_id}").status_code == 404
+    assert theirs.get(URL).status_code == 200
+
+
+def test_all_others_and_everywhere(victor, bob):
+    here, elsewhere, another = signed_in("victor"), signed_in("victor"), signed_in("bob")
+    here.post(f"{URL}/sessions/others")
+    assert (here.get(URL).status_code, elsewhere.get(URL).status_code) == (200, 302)
+    elsewhere = signed_in("victor")
+    assert here.post(f"{URL}/sign-out-everywhere")["Location"] == "/ui/sign-in"
+    assert [browser.get(URL).status_code for browser in (here, elsewhere, another)] == [302, 302, 200]
+    assert Event.objects.filter(kind="sessions_revoked").count() == 2
+
+
+def test_the_table_does_not_know_what_the_cookie_says(victor):
+    browser = signed_in("victor")
+    cookie = browser.cookies["sessionid"].value
+    assert not BrowserSession.objects.filter(session_key=cookie).exists()
+    assert Client(headers={"cookie": f"sessionid={_key(browser)}"}).get(URL).status_code == 302
+
+
+def test_being_seen_is_written_once_a_minute(victor, django_assert_num_queries):
+    browser = signed_in("victor")
+    browser.get(URL)
+
+    def writes() -> int:
+        from django.test.utils import CaptureQueriesContext
+
+        with CaptureQueriesContext(connection) as asked:
+            browser.get(URL)
+        return sum(query["sql"].startswith("UPDATE") for query in asked)
+
+    assert writes() == 0
+    BrowserSession.objects.update(seen_at=timezone.now() - timedelta(seconds=61))
+    assert [writes(), writes()] == [1, 0]
+    assert timezone.now() - BrowserSession.objects.get().seen_at < timedelta(seconds=30)
+
+
+@pytest.mark.parametrize("path", ["profile", "password", "sessions/others", "sign-out-everywhere"])
+def test_every_change_takes_a_post_with_its_token(visit, victor, path):
+    assert visit(victor).get(f"{URL}/{path}").status_code == 405
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(victor)
+    assert strict.post(f"{URL}/{path}").status_code == 403
+
+
+def _key(browser: Client) -> str:
+    from locks.browser_sessions import digest
+
+    return digest(browser.cookies["sessionid"].value)

@@ -1,0 +1,137 @@
+"""Guessing is slowed by account and by address, and nobody is kept out of their own place."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from locks.actions import brake
+from locks.actions.audit import Actor
+from locks.models import ActorKind, Channel, Event, FamiliarAddress, SignInBrake
+from tests.conftest import PASSWORD
+
+URL = "/ui/sign-in"
+HOME, CAFE = "192.0.2.7", "198.51.100.9"
+
+
+def sign_in(name: str, password: str, address: str) -> int:
+    return Client(REMOTE_ADDR=address).post(URL, {"name": name, "password": password}).status_code
+
+
+def somebody(address: str) -> Actor:
+    return Actor(kind=ActorKind.USER, name="unknown", channel=Channel.WEB, address=address)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["alice", "nobody-at-all"])
+def test_after_five_tries_the_sixth_is_not_looked_at_known_or_not(alice, name):
+    assert [sign_in(name, "wrong", CAFE) for _ in range(5)] == [422] * 5
+    reply = Client(REMOTE_ADDR=CAFE).post(URL, {"name": name, "password": PASSWORD})
+    assert (reply.status_code, "Too many tries. Wait" in reply.content.decode()) == (429, True)
+    assert 0 < int(reply["Retry-After"]) <= 60
+    event = Event.objects.get(kind="sign_in_slowed")
+    assert event.detail == {"gate": "password", "by": "pair"}
+    assert Event.objects.filter(kind="sign_in_failed").count() == 5
+
+
+@pytest.mark.django_db
+def test_strangers_elsewhere_keep_nobody_out_of_their_own_place(alice):
+    assert sign_in("alice", PASSWORD, HOME) == 302
+    for number in range(30):
+        sign_in("alice", "wrong", f"198.51.100.{number}")
+    assert sign_in("alice", PASSWORD, "203.0.113.1") == 429
+    assert sign_in("alice", PASSWORD, HOME) == 302
+    assert "strangers" in [event.detail["by"] for event in Event.objects.filter(kind="sign_in_slowed")]
+
+
+@pytest.mark.django_db
+def test_at_home_guessing_is_slowed_as_well(alice):
+    sign_in("alice", PASSWORD, HOME)
+    assert [sign_in("alice", "wrong", HOME) for _ in range(11)] == [422] * 10 + [429]
+
+
+@pytest.mark.django_db
+def test_one_network_cannot_try_everybody(alice):
+    # A slow machine gets a few tries back meanwhile.
+    found = [sign_in(f"person-{number}", "Summer2026", CAFE) for number in range(45)]
+    assert (found[:30], 429 in found[30:]) == ([422] * 30, True)
+    assert sign_in("alice", PASSWORD, HOME) == 302
+
+
+@pytest.mark.django_db
+def test_the_right_password_gives_the_tries_back(alice):
+    for _ in range(4):
+        assert [sign_in("alice", "wrong", CAFE) for _ in range(4)] == [422] * 4
+        assert sign_in("alice", PASSWORD, CAFE) == 302
+
+
+@pytest.mark.django_db
+def test_time_gives_the_tries_back(alice):
+    for _ in range(6):
+        sign_in("alice", "wrong", CAFE)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE octo_sign_in_brake SET used_until = used_until - interval '61 seconds'")
+    assert sign_in("alice", PASSWORD, CAFE) == 302
+
+
+@pytest.mark.django_db
+def test_being_refused_is_recorded_once_a_minute_and_makes_no_rows(alice):
+    for _ in range(20):
+        sign_in("alice", "wrong", CAFE)
+    assert Event.objects.filter(kind="sign_in_slowed").count() == 1
+    assert SignInBrake.objects.count() == 3
+
+
+@pytest.mark.django_db
+def test_one_ipv6_subscriber_is_one_network():
+    for number in range(5):
+        brake.begin(gate=brake.Gate.PASSWORD, who="x", user=None, actor=somebody(f"2001:db8::{number}"))
+    with pytest.raises(brake.TooMany):
+        brake.begin(gate=brake.Gate.PASSWORD, who="x", user=None, actor=somebody("2001:db8::ffff"))
+    brake.begin(gate=brake.Gate.PASSWORD, who="x", user=None, actor=somebody("2001:db8:0:1::1"))
+
+
+@pytest.mark.django_db
+def test_the_counters_are_a_fixed_number_however_many_try(monkeypatch):
+    monkeypatch.setattr(brake, "COUNTERS", 4)
+    for number in range(40):
+        with suppress(brake.TooMany):
+            brake.begin(gate=brake.Gate.PASSWORD, who=f"p{number}", user=None, actor=somebody(f"192.0.2.{number}"))
+    assert SignInBrake.objects.count() <= 4 * 3
+
+
+@pytest.mark.django_db
+def test_only_the_latest_addresses_are_remembered(alice):
+    for number in range(brake.MOST_FAMILIAR + 5):
+        brake.remember_address(user=alice, address=f"192.0.2.{number}")
+    kept = set(FamiliarAddress.objects.values_list("network", flat=True))
+    assert kept == {f"192.0.2.{number}" for number in range(5, brake.MOST_FAMILIAR + 5)}
+
+
+@pytest.mark.django_db
+def test_the_address_is_the_one_that_trusted_proxies_name(alice):
+    """The lane in front of Django puts it into REMOTE_ADDR; what a client writes itself is not looked at."""
+    for number in range(5):
+        Client(REMOTE_ADDR=CAFE).post(
+            URL, {"name": "alice", "password": "wrong"}, headers={"X-Forwarded-For": f"203.0.113.{number}"}
+        )
+    assert sign_in("alice", PASSWORD, CAFE) == 429
+
+
+def test_a_crowd_at_once_gets_no_more_tries_than_one_by_one(committed):
+    """Each thread has a connection of its own, as server processes have."""
+
+    def one(_number: int) -> bool:
+        try:
+            brake.begin(gate=brake.Gate.PASSWORD, who="alice", user=None, actor=somebody(CAFE))
+        except brake.TooMany:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(one, range(40))) == 5
+    assert Event.objects.filter(kind="sign_in_slowed").count() == 1
