@@ -50,7 +50,7 @@ class SessionStore(DatabaseStore):
         user_id = data.get(SESSION_KEY)
         expires = self.get_expiry_date()
         return BrowserSession(
-            session_key=digest(self._get_or_create_session_key()),
+            session_key=digest(self._get_or_create_session_key()),  # type: ignore[attr-defined]
             session_data=self.encode(data),
             expire_date=expires if user_id else min(expires, timezone.now() + ANONYMOUS),
             user_id=int(user_id) if user_id else None,

@@ -91,8 +91,8 @@ def forgive(tried: Try) -> None:
         if key not in mine:
             with connection.cursor() as cursor:
                 cursor.execute(
-                    "UPDATE octo_sign_in_brake SET used_until = used_until - %s WHERE counter = %s",
-                    [timedelta(seconds=allowance.seconds), key],
+                    "UPDATE octo_sign_in_brake SET used_until = used_until - %s * interval '1 s' WHERE counter = %s",
+                    [allowance.seconds, key],
                 )
 
 
@@ -118,7 +118,7 @@ def _counters(*, gate: Gate, who: str, user: User | None, address: str | None) -
     network = _network(address)
     # Asked for nobody too, so that it takes as long.
     is_familiar = FamiliarAddress.objects.filter(user_id=user.pk if user else 0, network=network).exists()
-    chosen = (
+    chosen: list[tuple[Allowance, tuple[str, ...]]] = (
         [(OWN_PLACE, (who, network))]
         if is_familiar
         else [(STRANGE_PLACE, (who, network)), (ALL_STRANGERS, (who,)), (WHOLE_NETWORK, (network,))]

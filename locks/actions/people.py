@@ -4,6 +4,7 @@ from uuid import UUID
 
 from django.contrib.auth import update_session_auth_hash
 from django.db import transaction
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from locks.actions.audit import Actor, record
@@ -68,5 +69,5 @@ def is_this(request: HttpRequest, session: BrowserSession) -> bool:
     return session.session_key == digest(request.session.session_key or "")
 
 
-def _others(*, request: HttpRequest, user: User):  # type: ignore[no-untyped-def]
+def _others(*, request: HttpRequest, user: User) -> QuerySet[BrowserSession]:
     return BrowserSession.objects.filter(user=user).exclude(session_key=digest(request.session.session_key or ""))

@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('locks', '0008_open_event_kinds'),
+        ('locks', '0011_invites'),
     ]
 
     operations = [
