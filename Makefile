@@ -25,6 +25,7 @@ check: $(VENV)/.development
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(CHECK)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary --config-file client/pyproject.toml client/octo
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 	@git ls-files --cached --others --exclude-standard 'templates/*.html' | xargs $(BIN)/djade --target-version 5.2 --check
 	@$(CHECK)/python -W ignore manage.py makemigrations --check --dry-run --verbosity 0 || \
@@ -52,10 +53,10 @@ $(BIN)/uv:
 	@$(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 # --inexact leaves what the other target installed, so that `up` after `test` removes nothing.
-$(VENV)/.runtime: $(BIN)/uv pyproject.toml uv.lock
+$(VENV)/.runtime: $(BIN)/uv pyproject.toml uv.lock client/pyproject.toml
 	@$(BIN)/uv sync --quiet --frozen --inexact --no-default-groups
 	@touch $@
 
-$(VENV)/.development: $(BIN)/uv pyproject.toml uv.lock
+$(VENV)/.development: $(BIN)/uv pyproject.toml uv.lock client/pyproject.toml
 	@$(BIN)/uv sync --quiet --frozen --inexact
 	@touch $@ $(VENV)/.runtime

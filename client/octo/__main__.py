@@ -1,0 +1,7 @@
+"""`python -m octo` is `octo`."""
+
+import sys
+
+from octo.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,208 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from functools import partial, wraps
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from octo import answers, errors, taking, verbs
+from octo.connection import Connection
+from octo.leases import Lease, Leases, held
+from octo.tenure import Observer
+from octo.terms import JOB_TTL, Metadata, Terms, metadata_text
+
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+class Client(Connection):
+    """Every verb of the API, for programs that may wait. Any thread may use it."""
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: int | None = None,
+        wait: float | None = None,
+        owner: str | None = None,
+        metadata: Metadata = None,
+        lock_delay: int | None = None,
+        interrupt: bool = False,
+        on_lost: Callable[[Lease], object] | None = None,
+        on_event: Observer | None = None,
+        on_wait: taking.Waiting | None = None,
+    ) -> AbstractContextManager[Lease]:
+        """For `with`: acquires, renews in the background, releases at the end.
+
+        `wait` is for how many seconds to wait if somebody else has it; by default LockHeld is raised at once.
+        If the lease is over before the block is, `lease.lost` is set and `on_lost` called from another thread;
+        with `interrupt` the block is cut short. At its end LeaseLost or LeaseUncertain is raised.
+        """
+
+        def acquire() -> Lease:
+            lease = self.acquire(
+                name, ttl=ttl, wait=wait, owner=owner, metadata=metadata, lock_delay=lock_delay, interrupt=interrupt,
+                on_wait=on_wait,
+            )  # fmt: skip
+            if on_event is not None:
+                lease.observe(on_event)
+            if on_lost is not None:
+                lease.when_lost(on_lost)
+            return lease
+
+        return held(acquire)
+
+    def acquire(
+        self,
+        name: str,
+        *,
+        ttl: int | None = None,
+        wait: float | None = None,
+        owner: str | None = None,
+        metadata: Metadata = None,
+        lock_delay: int | None = None,
+        session_id: str | None = None,
+        idempotency_key: str | None = None,
+        interrupt: bool = False,
+        on_wait: taking.Waiting | None = None,
+    ) -> Lease:
+        """A lease that is not renewed by itself until it is entered as a context or `keep()` is called."""
+        terms = Terms(ttl, owner, metadata_text(metadata), lock_delay, session_id)
+        make = partial(Lease, client=self, interrupt=interrupt)
+        return self.perform(
+            taking.acquire(
+                name, terms, make=make, wait=wait, key=idempotency_key, on_wait=on_wait, retry_for=self.retry_for
+            )
+        )
+
+    def claim_next(
+        self,
+        names: Sequence[str],
+        *,
+        ttl: int | None = None,
+        wait: float | None = None,
+        owner: str | None = None,
+        metadata: Metadata = None,
+        interrupt: bool = False,
+        on_wait: taking.Waiting | None = None,
+    ) -> Lease:
+        """The first of the names that is free."""
+        terms = Terms(ttl, owner, metadata_text(metadata))
+        make = partial(Lease, client=self, interrupt=interrupt)
+        return self.perform(
+            taking.claim_next(names, terms, make=make, wait=wait, on_wait=on_wait, retry_for=self.retry_for)
+        )
+
+    def acquire_all(
+        self,
+        names: Sequence[str],
+        *,
+        ttl: int | None = None,
+        wait: float | None = None,
+        owner: str | None = None,
+        metadata: Metadata = None,
+    ) -> Leases:
+        """All of them or none; two who ask for the same in another order cannot block each other."""
+        terms = Terms(ttl, owner, metadata_text(metadata))
+        make = partial(Lease, client=self)
+        return Leases(self.perform(taking.acquire_all(names, terms, make=make, wait=wait, retry_for=self.retry_for)))
+
+    def renew(self, name: str, lease_id: str, *, ttl: int | None = None) -> dict[str, Any]:
+        """For a lease that another process has taken."""
+        return self.perform(verbs.renew(name, lease_id, ttl=ttl, retry_for=self.retry_for))
+
+    def release(self, name: str, lease_id: str) -> None:
+        self.perform(verbs.release(name, lease_id, retry_for=self.retry_for))
+
+    def inspect(self, name: str) -> answers.Lock:
+        return self.perform(verbs.inspect(name, retry_for=self.retry_for))
+
+    def locks(
+        self,
+        *,
+        prefix: str | None = None,
+        owner: str | None = None,
+        status: Literal["held", "delayed", "all"] | None = None,
+        sort: Literal["name", "expires_at", "acquired_at"] | None = None,
+    ) -> Iterator[answers.Lock]:
+        """All of them, page by page."""
+        asked: dict[str, Any] = {"prefix": prefix, "owner": owner, "status": status, "sort": sort, "limit": 1000}
+        while True:
+            page, asked["cursor"] = self.perform(verbs.page_of_locks(asked, retry_for=self.retry_for))
+            yield from page
+            if asked["cursor"] is None:
+                return
+
+    def force_release(
+        self, name: str, *, reason: str, fencing_token: int | None = None, lock_delay: int | None = None
+    ) -> answers.Released:
+        """With `fencing_token`, only if the lock is still held under it."""
+        return self.perform(
+            verbs.force_release(
+                name, reason=reason, fencing_token=fencing_token, lock_delay=lock_delay, retry_for=self.retry_for
+            )
+        )
+
+    def history(self, name: str | None = None, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """What happened to a lock, or in the whole space; newest first."""
+        asked: dict[str, Any] = {"limit": min(limit or 100, 1000)}
+        seen = 0
+        while True:
+            page, asked["cursor"] = self.perform(verbs.page_of_events(name, asked, retry_for=self.retry_for))
+            for event in page:
+                if limit is not None and seen >= limit:
+                    return
+                seen += 1
+                yield event
+            if asked["cursor"] is None:
+                return
+
+    def whoami(self) -> answers.Identity:
+        return self.perform(verbs.whoami(retry_for=self.retry_for))
+
+    def rotate_token(self, *, overlap: int = 0) -> answers.NewToken:
+        """The successor of this client's token, which works on for `overlap` seconds."""
+        return self.perform(verbs.rotate_token(overlap=overlap, retry_for=self.retry_for))
+
+    def singleton(
+        self, name: str, *, on_held: Literal["skip", "raise"] = "skip", **terms: Any
+    ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result | None]]:
+        """Of all who call the function at the same time, anywhere, one runs it. The others return None, or raise."""
+
+        def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result | None]:
+            @wraps(function)
+            def alone(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result | None:
+                try:
+                    lease = self.acquire(name, **terms)
+                except errors.LockHeld:
+                    if on_held == "raise":
+                        raise
+                    return None
+                with lease:
+                    return function(*args, **kwargs)
+
+            return alone
+
+        return decorate
+
+    def claim_job(self, job_id: str, owner: str, metadata: Metadata, ttl: int = JOB_TTL) -> Lease:
+        """Raises LockHeld, which knows the owner, if somebody else has it. Send heartbeats with the lease's id."""
+        return self.acquire(job_id, owner=owner, metadata=metadata, ttl=ttl)
+
+    def heartbeat_job(self, job_id: str, lease_id: str) -> datetime | None:
+        """Until when the claim now lasts. Raises LeaseNotCurrent if it is over: stop the work."""
+        return answers.time(self.renew(job_id, lease_id).get("expires_at"))
+
+    def release_job(self, job_id: str, lease_id: str) -> None:
+        self.release(job_id, lease_id)
+
+    def get_job_owner(self, job_id: str) -> answers.Lock | None:
+        """Who has it, with metadata and expiry; None if nobody has."""
+        lock = self.inspect(job_id)
+        return lock if lock.status == "held" else None
+
+    def list_claimed_jobs(self, prefix: str | None = None) -> list[answers.Lock]:
+        return list(self.locks(prefix=prefix))

@@ -1,0 +1,84 @@
+"""A real server for the client, on a database of its own that stays for all of these tests."""
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from octo import Client
+from tests import database
+from tests.servers import PROJECT_DIR, RunningServer
+
+# Prints a token that may do everything and one for workers.
+SET_UP = """
+import django, json
+django.setup()
+from locks.actions import tokens
+from locks.actions.audit import Actor
+from locks.models import Scope, Space, Team
+space = Space.objects.create(team=Team.objects.create(slug="blue", name="Blue"), slug="main", name="Main")
+issue = lambda name, scopes: tokens.issue(actor=Actor.of_shell(), space=space, name=name, scopes=scopes)[0]
+print(json.dumps([issue("operator", list(Scope.values)), issue("worker", ["locks:read", "locks:write"])]))
+"""
+
+
+@dataclass
+class Backend:
+    server: RunningServer
+    operator_token: str
+    worker_token: str
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the command line needs to know."""
+        return {"OCTO_URL": self.url, "OCTO_TOKEN": self.worker_token}
+
+
+@pytest.fixture(scope="package")
+def backend() -> Iterator[Backend]:
+    name = f"{os.environ[database.TEMPLATE]}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_client"
+    database.create_copy(name)
+    url = database.conninfo(name)
+    environment = os.environ | {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "octoadmin.settings"}
+    made = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SET_UP],
+        env=environment, cwd=PROJECT_DIR, check=True, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    operator, worker = json.loads(made.stdout)
+    # A storm of tests is no flood.
+    server = RunningServer(url, {"OCTO_FAILED_AUTHENTICATIONS_PER_MINUTE": "10000"})
+    try:
+        server.start()
+        yield Backend(server, operator, worker)
+    finally:
+        server.stop()
+        with database.maintenance() as connection:
+            database.drop(connection, name)
+
+
+@pytest.fixture
+def client(backend: Backend) -> Iterator[Client]:
+    with Client(backend.url, backend.worker_token, retry_for=5) as client:
+        yield client
+
+
+@pytest.fixture
+def operator(backend: Backend) -> Iterator[Client]:
+    """May release by force, and read the history."""
+    with Client(backend.url, backend.operator_token, retry_for=5) as client:
+        yield client
+
+
+@pytest.fixture
+def name() -> str:
+    """Of a lock that no other test knows."""
+    return f"job-{uuid.uuid4().hex[:12]}"

@@ -1,0 +1,172 @@
+"""Leases from Python: taken, kept alive, given back; and what becomes of them when things go wrong."""
+
+import threading
+import time
+
+import pytest
+
+import octo
+from octo import Client, Happening, Status
+
+
+def test_a_block_holds_the_lock_and_gives_it_back(client, name):
+    with client.lock(name, ttl=30, owner="runner-7", metadata={"build": 1842, "why": "a release"}) as lease:
+        seen = client.inspect(name)
+        assert (seen.status, seen.owner, seen.fencing_token) == ("held", "runner-7", lease.fencing_token)
+        assert seen.metadata == 'build=1842 why="a release"'
+        assert 29 < lease.remaining <= 30
+        with pytest.raises(octo.LockHeld) as refused:
+            client.acquire(name)
+        assert refused.value.held is not None
+        assert refused.value.held.owner == "runner-7"
+    assert client.inspect(name).status == "free"
+    assert lease.status is Status.RELEASED
+    assert not lease.lost
+
+
+def test_a_lease_is_renewed_while_the_block_runs(client, name):
+    happenings = []
+    with client.lock(name, ttl=2, on_event=lambda what, *_: happenings.append(what)) as lease:
+        time.sleep(3)
+        assert lease.status is Status.HELD
+        assert client.inspect(name).fencing_token == lease.fencing_token
+    assert happenings.count(Happening.RENEWED) >= 2
+    assert happenings[-1] is Happening.RELEASED
+
+
+def test_many_leases_are_renewed_by_one_thread_and_one_request(client, name):
+    before = threading.active_count()
+    with client.acquire_all([f"{name}/{number}" for number in range(20)], ttl=2) as leases:
+        time.sleep(2.5)
+        assert threading.active_count() == before + 1
+        assert {lease.status for lease in leases} == {Status.HELD}
+        assert len(list(client.locks(prefix=f"{name}/"))) == 20
+    assert not list(client.locks(prefix=f"{name}/"))
+
+
+def test_what_the_server_ends_is_lost(client, operator, name):
+    told = []
+    with pytest.raises(octo.LeaseLost), client.lock(name, ttl=2, on_lost=told.append) as lease:
+        operator.force_release(name, reason="the host is gone", fencing_token=lease.fencing_token)
+        assert lease.lost.wait(5)
+        with pytest.raises(octo.LeaseLost):
+            lease.check()
+    assert lease.status is Status.LOST
+    assert told == [lease]
+
+
+def test_a_lost_lease_is_not_taken_again(client, operator, name):
+    with pytest.raises(octo.LeaseLost), client.lock(name, ttl=2) as lease:
+        operator.force_release(name, reason="the host is gone")
+        lease.lost.wait(5)
+        time.sleep(0.5)
+        assert client.inspect(name).status == "free"
+
+
+def test_silence_is_not_loss_but_uncertainty(backend, name):
+    """Nobody answers renewals any more: by our own clock the lease is over, and that is all we know."""
+    with Client(backend.url, backend.worker_token, retry_for=0.1) as client:
+        started = time.monotonic()
+        with pytest.raises(octo.LeaseUncertain), client.lock(name, ttl=2) as lease:
+            client.transport._host = "127.0.0.2"
+            client.transport._port = 1
+            client.transport.close()
+            assert lease.lost.wait(5)
+            assert time.monotonic() - started < 2.5
+        assert lease.status is Status.UNCERTAIN
+
+
+@pytest.mark.parametrize("where", ["main thread", "another thread"])
+def test_a_block_can_be_interrupted(client, operator, name, where):
+    outcome = []
+
+    def work() -> None:
+        try:
+            with client.lock(name, ttl=2, interrupt=True):
+                operator.force_release(name, reason="the host is gone")
+                for _ in range(100):
+                    time.sleep(0.1)
+                outcome.append("worked on")
+        except octo.LeaseLost:
+            outcome.append("interrupted")
+
+    if where == "main thread":
+        work()
+    else:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert outcome == ["interrupted"]
+
+
+def test_waiting_until_the_holder_is_done(client, name):
+    holder = client.acquire(name, ttl=30)
+    waited_for = []
+    timer = threading.Timer(0.5, holder.release)
+    timer.start()
+    with client.lock(name, ttl=30, wait=20, on_wait=waited_for.append) as lease:
+        assert lease.fencing_token > holder.fencing_token
+    timer.join()
+    assert waited_for[0].fencing_token == holder.fencing_token
+
+
+def test_waiting_too_long(client, name):
+    client.acquire(name, ttl=30)
+    with pytest.raises(octo.WaitedTooLong):
+        client.acquire(name, wait=0.5)
+
+
+def test_an_acquire_whose_answer_was_lost_is_not_taken_twice(client, name):
+    first = client.acquire(name, ttl=30, idempotency_key="run-1")
+    again = client.acquire(name, ttl=30, idempotency_key="run-1")
+    assert (again.lease_id, again.fencing_token) == (first.lease_id, first.fencing_token)
+
+
+def test_the_next_of_a_backlog(client, name):
+    client.acquire(f"{name}-1")
+    with client.claim_next([f"{name}-1", f"{name}-2"]) as lease:
+        assert lease.name == f"{name}-2"
+        with pytest.raises(octo.LockHeld):
+            client.claim_next([f"{name}-1", f"{name}-2"])
+
+
+def test_all_or_none(client, name):
+    client.acquire(f"{name}-b", owner="agent-7")
+    with pytest.raises(octo.LockHeld) as refused:
+        client.acquire_all([f"{name}-a", f"{name}-b"])
+    assert [(blocker.name, blocker.owner) for blocker in refused.value.blocked_by] == [(f"{name}-b", "agent-7")]
+    assert client.inspect(f"{name}-a").status == "free"
+
+
+def test_a_singleton_runs_once_at_a_time(client, name):
+    inside = threading.Event()
+    done = threading.Event()
+
+    @client.singleton(name, ttl=30)
+    def report(number: int) -> int:
+        inside.set()
+        done.wait(10)
+        return number
+
+    results: list[int | None] = []
+    thread = threading.Thread(target=lambda: results.append(report(1)))
+    thread.start()
+    inside.wait(10)
+    assert report(2) is None
+    done.set()
+    thread.join()
+    assert results == [1]
+    assert report(3) == 3
+
+
+def test_the_vocabulary_of_jobs(client, name):
+    lease = client.claim_job(name, "agent-7", "repo=acme/app")
+    assert client.get_job_owner(name).owner == "agent-7"
+    assert [job.name for job in client.list_claimed_jobs(name)] == [name]
+    assert client.heartbeat_job(name, lease.lease_id) >= lease.expires_at
+    with pytest.raises(octo.LockHeld):
+        client.claim_job(name, "agent-8", None)
+    client.release_job(name, lease.lease_id)
+    assert client.get_job_owner(name) is None
+    with pytest.raises(octo.LeaseNotCurrent):
+        client.heartbeat_job(name, lease.lease_id)
