@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import random
-import uuid
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from octo import answers, clock, errors, paths
-from octo.exchange import Answer, exchange
+from octo.exchange import Answer, exchange, jittered
 from octo.grants import Grant, seconds_left
 from octo.steps import ANSWER_SECONDS, Call, Pause, Request
 from octo.terms import Terms
@@ -99,7 +98,7 @@ def _take(
     server_wait = 0
     while True:
         asked_at = clock.now()
-        told, answer = yield from ask(server_wait, key or str(uuid.uuid4()))
+        told, answer = yield from ask(server_wait, key or new_key())
         if told.get("status") == "acquired":
             grant = make(told, terms=terms, sent_at=answer.sent_at, name=name)
             if (yield from _is_fresh(grant, told, retry_for=retry_for)):
@@ -121,7 +120,12 @@ def _take(
 def _poll_after(told: dict[str, Any]) -> float:
     seconds = float(told.get("retry_after_ms") or 1000) / 1000
     # Those who wait for the same lock should not all come at once.
-    return max(SHORTEST_POLL, seconds * random.uniform(0.5, 1.0))  # noqa: S311
+    return max(SHORTEST_POLL, jittered(seconds))
+
+
+def new_key() -> str:
+    """For the Idempotency-Key of one request and its repetitions."""
+    return os.urandom(16).hex()
 
 
 def _is_fresh(grant: Grant, told: dict[str, Any], *, retry_for: float) -> Call[bool]:
@@ -165,7 +169,7 @@ def acquire_all(
     label = ", ".join(names)
     while True:
         body = {"names": list(names), **terms.body()}
-        headers = {"Idempotency-Key": key or str(uuid.uuid4())}
+        headers = {"Idempotency-Key": key or new_key()}
         answer: Answer = yield from exchange(
             Request("POST", "/locks/acquire-all", body, headers=headers), retry_for=retry_for
         )

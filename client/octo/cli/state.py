@@ -6,7 +6,6 @@ killed leaves either the old file or the new one.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -37,11 +36,18 @@ def directory() -> str:
     return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "octo")
 
 
+def _digest(token: str) -> str:
+    """For the tokens of other servers, which have no part that may be shown."""
+    import hashlib
+
+    return hashlib.sha256(token.encode()).hexdigest()[:12]
+
+
 class State:
     """What is remembered of one server and one token."""
 
     def __init__(self, *, url: str, token: str) -> None:
-        self._holder = f"{url} {tokens.public_id(token) or hashlib.sha256(token.encode()).hexdigest()[:12]}"
+        self._holder = f"{url} {tokens.public_id(token) or _digest(token)}"
         self.path = os.path.join(directory(), "leases.json")
 
     def recall(self, name: str) -> Remembered | None:
