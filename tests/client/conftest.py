@@ -12,6 +12,7 @@ import pytest
 
 from octo import Client
 from tests import database
+from tests.client.wire import Wire
 from tests.servers import PROJECT_DIR, RunningServer
 
 # Prints a token that may do everything and one for workers.
@@ -76,6 +77,13 @@ def operator(backend: Backend) -> Iterator[Client]:
     """May release by force, and read the history."""
     with Client(backend.url, backend.operator_token, retry_for=5) as client:
         yield client
+
+
+@pytest.fixture
+def wire(backend: Backend) -> Iterator[Wire]:
+    wire = Wire(backend.server.port)
+    yield wire
+    wire.close()
 
 
 @pytest.fixture
