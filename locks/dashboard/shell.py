@@ -43,8 +43,10 @@ class Page:
 # (k) and System (y). A new page is a line here, a path in urls.py and a symbol in layouts/icons.html.
 PAGES: tuple[Page, ...] = (
     Page(key="now", label="Now", icon="now", go="n"),
+    Page(key="contention", label="Contention", icon="contention", go="c"),
     Page(key="activity", label="Activity", icon="activity", go="a"),
     Page(key="tokens", label="Tokens", icon="key", go="t", is_setup=True),
+    Page(key="connect", label="Connect", icon="connect", go="k", is_setup=True),
 )  # fmt: skip
 
 # What the help shows besides the pages; static/js/keys.js does it.

@@ -3,7 +3,18 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.dashboard.views import account, activity, confirmation, entrance, force_release, lock, now, tokens
+from locks.dashboard.views import (
+    account,
+    activity,
+    confirmation,
+    connect,
+    contention,
+    entrance,
+    force_release,
+    lock,
+    now,
+    tokens,
+)
 
 
 class ShownNameConverter(StringConverter):
@@ -29,6 +40,7 @@ urlpatterns = [
     path("theme", entrance.theme, name="theme"),
     path("<slug:team>/", entrance.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),
+    path("<slug:team>/<slug:space>/contention", contention.contention, name="contention"),
     path("<slug:team>/<slug:space>/activity", activity.activity, name="activity"),
     path("<slug:team>/<slug:space>/activity/<int:event_id>", activity.event, name="event"),
     path("<slug:team>/<slug:space>/tokens", tokens.tokens, name="tokens"),
@@ -37,6 +49,7 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/first-use", tokens.first_use, name="token-first-use"),
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/rotate", tokens.rotate, name="rotate-token"),
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/revoke", tokens.revoke, name="revoke-token"),
+    path("<slug:team>/<slug:space>/connect", connect.connect, name="connect"),
     # No name ends in a verb, so this path is never a lock's.
     path(
         "<slug:team>/<slug:space>/locks/<shown_name:name>/force-release",

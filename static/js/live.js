@@ -1,6 +1,6 @@
 // Keeps the page current: one stream says that something changed, the page fetches what it shows and morphs.
 //
-// At most one fetch a second. While somebody is busy with the page (a dialog is open, rows are ticked, it is paused),
+// At most one fetch a second, or as seldom as the page says (data-refresh). While somebody is busy with the page (a dialog is open, rows are ticked, it is paused),
 // changes wait behind a pill. A hidden tab disconnects. Without a stream the page asks every five seconds, and data
 // that nobody has confirmed for fifteen says so.
 
@@ -11,10 +11,14 @@ const STALE_MS = 15000
 const live = document.getElementById("live")
 const announcer = document.getElementById("announcer")
 
+// What somebody has opened stays open: the server does not know of it.
+Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => !(name === "open" && element.localName === "details")
+
 if (live) {
   const word = live.querySelector("[data-live-word]")
   const pill = live.querySelector("[data-show-changes]")
   const pause = live.querySelector("[data-pause]")
+  const refreshMs = Number(live.dataset.refresh) || REFRESH_MS
   const announces = "announces" in live.dataset
   let stream = null
   let paused = false
@@ -63,7 +67,7 @@ if (live) {
 
   function refreshSoon() {
     if (timer !== null || fetching) return
-    timer = setTimeout(refresh, Math.max(0, fetchedAt + REFRESH_MS - performance.now()))
+    timer = setTimeout(refresh, Math.max(0, fetchedAt + refreshMs - performance.now()))
   }
 
   async function refresh() {
@@ -79,6 +83,7 @@ if (live) {
     }
     fetching = false
     waiting -= known
+    if (board()?.dataset.announce) announce(board().dataset.announce)
     if (waiting > 0 && !isBusy() && !announces) refreshSoon()
     show()
   }

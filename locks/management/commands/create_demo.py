@@ -1,4 +1,4 @@
-"""`manage.py create_demo`: fills a lively team, as it would look after two days of deploys, crons and agents.
+"""`manage.py create_demo`: fills a lively team, as it would look after a week of deploys, crons and agents.
 
 What is past is written into the history directly, as nothing else could have happened then. With --play the present
 goes on through the engine until interrupted, so that the pages move.
@@ -22,28 +22,35 @@ from locks.engine import requests
 from locks.engine.execution import perform
 from locks.engine.operations import acquire, release, renew
 from locks.engine.verdicts import Verdict
+from locks.history.rollup import rollup
 from locks.management.demo_cast import REASONS, STANDING, WORK, Work
+from locks.management.demo_demand import Demand
 from locks.models import Event, Lock, Membership, Role, Space, Team, Token, User, Waiter
 from locks.models.token import PRESETS
 
-PAST = timedelta(hours=48)
+# People and their helpers work by day; machines always.
+BY_DAY = ("ci", "agents")
+WORKDAY = range(7, 19)
 PEOPLE = {"ada": Role.ADMIN, "olga": Role.OPERATOR, "victor": Role.VIEWER}
 
 
 class Command(BaseCommand):
-    help = "Fill a lively team called Harbor, with people, locks and two days of history."
+    help = "Fill a lively team called Harbor, with people, locks and a week of history."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--password", help="of the demo's people; one is made up and printed if absent")
         parser.add_argument("--play", action="store_true", help="go on working through the engine until interrupted")
+        parser.add_argument("--days", type=int, default=7, help="how far the history reaches back")
         parser.add_argument("--seed", type=int, default=8, help="another number, another history")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if Team.objects.filter(slug="harbor").exists():
             raise CommandError("There is a team called harbor already.")
         password = options["password"] or secrets.token_urlsafe(9)
-        demo = Demo(seed=options["seed"])
+        demo = Demo(seed=options["seed"], past=timedelta(days=options["days"]))
         demo.fill(password=password)
+        # The worker would do it within a minute.
+        perform(rollup())
         self.stdout.write(f"Team Harbor: sign in as {', '.join(PEOPLE)} with the password {password}")
         if options["play"]:
             try:
@@ -55,7 +62,8 @@ class Command(BaseCommand):
 
 
 class Demo:
-    def __init__(self, *, seed: int) -> None:
+    def __init__(self, *, seed: int, past: timedelta) -> None:
+        self._reach = past
         self._chance = random.Random(seed)  # noqa: S311 -- a story, not a secret
         self._digests: dict[str, str] = {}
         self._leases: dict[str, uuid.UUID] = {}
@@ -76,8 +84,11 @@ class Demo:
         events: list[Event] = []
         for work in WORK:
             until = now - timedelta(seconds=held[work.name].held if work.name in held else work.pause_seconds / 3)
-            events += self._past(work, issued[work.fleet], begin=now - PAST, until=until, is_held=work.name in held)
+            events += self._past(
+                work, issued[work.fleet], begin=now - self._reach, until=until, is_held=work.name in held
+            )
         Event.objects.bulk_create(sorted(events, key=lambda event: event.at), batch_size=1_000)
+        Demand(space=self._space, chance=self._chance).count(events)
         self._stand(now, issued)
 
     def play(self) -> None:
@@ -124,12 +135,17 @@ class Demo:
             events.append(Event(at=at, kind="acquired", actor_kind="token", actor_name=token.name, channel="api",
                                 actor_id=token.pk, **common))  # fmt: skip
             events.append(self._ending(work, token, at=at, held=held, common=common))
-            at += held + timedelta(seconds=work.pause_seconds * self._chance.uniform(0.3, 1.7))
+            at += held + timedelta(seconds=work.pause_seconds * self._chance.uniform(0.3, 1.7) * self._calm(work, at))
         if is_held:
             common = self._common(work, token, owner=work.owners[0], fencing_token=int(until.timestamp() * 1000))
             events.append(Event(at=until, kind="acquired", actor_kind="token", actor_name=token.name, channel="api",
                                 actor_id=token.pk, **common))  # fmt: skip
         return events
+
+    @staticmethod
+    def _calm(work: Work, at: datetime) -> float:
+        """How much longer than by day the pauses are."""
+        return 4.0 if work.fleet in BY_DAY and (at.hour not in WORKDAY or at.weekday() > 4) else 1.0
 
     def _ending(self, work: Work, token: Token, *, at: datetime, held: timedelta, common: dict[str, Any]) -> Event:
         held_ms = int(held.total_seconds() * 1000)

@@ -10,8 +10,10 @@ QUERY_COUNTS = {
     "now, rows open": SHELL + 4,  # their last events
     "now, refreshed": SHELL + 2,  # no switcher
     "lock": SHELL + 3,  # the lock, the ribbon's holds, the listed holds
+    "contention": SHELL + 3,  # the counts, the durations, the names
     "activity": SHELL + 1,
     "event": SHELL + 1,
+    "connect": SHELL + 1,
     "force-release": SHELL + 1,
     "tokens": SHELL + 1,
     "tokens, history": SHELL + 1,

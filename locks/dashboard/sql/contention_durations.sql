@@ -1,0 +1,10 @@
+-- How long holds and waits took in each step of a window, as counts in buckets. Changes nothing.
+SELECT
+    date_bin(%(step)s, minute, '2000-01-01 00:00Z') AS at,
+    measure,
+    bucket,
+    sum(count)::bigint AS count
+FROM octo_minute_bucket
+WHERE space_id = %(space_id)s
+  AND minute >= date_bin(%(step)s, statement_timestamp(), '2000-01-01 00:00Z') - %(span)s + %(step)s
+GROUP BY 1, 2, 3
