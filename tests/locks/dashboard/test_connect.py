@@ -41,9 +41,5 @@ def test_it_waits_for_the_first_lease_and_says_when_it_has_come(worker, visit, v
     assert "This space is connected" in browser.get(now_url + "connect", headers=fragment).content.decode()
 
 
-def test_a_new_space_leads_here(space, visit, victor, now_url):
-    assert f'href="{now_url}connect"' in visit(victor).get(now_url).content.decode()
-
-
 def test_others_find_nothing(space, visit, bob, now_url):
     assert visit(bob).get(now_url + "connect").status_code == 404

@@ -120,7 +120,7 @@ def test_a_refresh_gets_the_board_only(worker, visit, victor, now_url):
 
 
 def test_an_empty_space_says_what_to_do(visit, victor, now_url):
-    assert "/locks/hello-world/acquire" in visit(victor).get(now_url).content.decode()
+    assert f'href="{now_url}connect"' in visit(victor).get(now_url).content.decode()
 
 
 def test_only_who_may_force_sees_the_button(worker, visit, victor, olga, now_url):
