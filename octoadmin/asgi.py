@@ -18,8 +18,9 @@ from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 
 from locks.api.usage import usage  # noqa: E402
 from locks.dashboard import live  # noqa: E402
+from octoadmin.fast_lane.lane import FastLane  # noqa: E402
 from octoadmin.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
-from octoadmin.serving.sync_lane import SyncLane  # noqa: E402
+from octoadmin.serving.sync_lane import STOP_SECONDS, SyncLane  # noqa: E402
 
 # Looks at the scope and returns the application that answers it, or None to leave it to the next.
 Route = Callable[[Scope], Application | None]
@@ -28,7 +29,9 @@ Route = Callable[[Scope], Application | None]
 import_module(settings.ROOT_URLCONF)
 
 sync_lane = SyncLane(WSGIHandler(), threads=settings.THREADS, trusted_proxies=settings.TRUSTED_PROXIES)
-ROUTES: tuple[Route, ...] = (live.route,)
+fast_lane = FastLane(sync_lane, connections=settings.LANE_CONNECTIONS)
+# The fast lane last: what it leaves goes to the sync lane, and to nobody else.
+ROUTES: tuple[Route, ...] = (live.route, *((fast_lane.route,) if settings.FAST_LANE else ()))
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,6 +60,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 await send({"type": "lifespan.startup.complete"})
             case "lifespan.shutdown":
                 # Not here on the loop, which has yet to send what the threads are working on.
+                await fast_lane.stop(seconds=STOP_SECONDS)
                 await asyncio.to_thread(sync_lane.stop)
                 await send({"type": "lifespan.shutdown.complete"})
                 return

@@ -78,6 +78,18 @@ class Environment(BaseSettings):
         le=128,
         description="Threads for pages and the API in each server process, each with one database connection.",
     )
+    octo_fast_lane: bool = Field(
+        True,
+        description="Whether plain acquire, renew, release and inspect are answered in batches, in front of the "
+        "threads. `0` leaves all of the API to the threads.",
+    )
+    octo_lane_connections: int = Field(
+        2,
+        ge=1,
+        le=16,
+        description="Database connections of the fast lane for each of its four calls, in each server process; all "
+        "but the first are opened only under load.",
+    )
     octo_requests_per_second: int = Field(
         1_000,
         ge=1,

@@ -164,6 +164,8 @@ STATISTICS_DAYS = ENVIRONMENT.octo_statistics_days
 
 TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies
 THREADS = ENVIRONMENT.octo_threads
+FAST_LANE = ENVIRONMENT.octo_fast_lane
+LANE_CONNECTIONS = ENVIRONMENT.octo_lane_connections
 
 WORKERS = ENVIRONMENT.workers
 REQUESTS_PER_SECOND = ENVIRONMENT.octo_requests_per_second

@@ -58,7 +58,7 @@ async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: Bo
                     break
     except TimeoutError:
         budget.give_back(size)
-        raise invalid_input(400, f"Send the whole body within {BODY_SECONDS:g} seconds.") from None
+        raise too_slow() from None
     except (Refusal, ClientGone, asyncio.CancelledError):
         budget.give_back(size)
         raise
@@ -68,3 +68,7 @@ async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: Bo
 def _too_large() -> Refusal:
     details = f"Send at most {LARGEST_BODY} bytes."
     return invalid_input(413, details)
+
+
+def too_slow() -> Refusal:
+    return invalid_input(400, f"Send the whole body within {BODY_SECONDS:g} seconds.")

@@ -1,15 +1,18 @@
 """The API of a real server process, over real connections."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from locks.models import Event
 from tests.conftest import issue
+from tests.servers import RunningServer, running_server
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -20,6 +23,13 @@ curl -X POST https://api.octostore.io/locks/issue-1842/acquire \
 -H "Content-Type: application/json" \
 -d '{"ttl_seconds": 120, "metadata": "runner=agent-7 repo=acme/app issue=1842"}'
 """
+
+
+@pytest.fixture(params=["1", "0"], ids=["fast lane", "sync lane"])
+def server(request: pytest.FixtureRequest, committed: None) -> Iterator[RunningServer]:
+    """What is promised holds on both lanes."""
+    with running_server(os.environ["DATABASE_URL"], OCTO_FAST_LANE=request.param) as running:
+        yield running
 
 
 def curl(line: str, *, url: str, token: str) -> bytes:

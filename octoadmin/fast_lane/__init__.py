@@ -1,0 +1,6 @@
+"""The fast lane: the plain, well-formed acquire, renew, release and inspect, answered on the event loop.
+
+`reading` decides what is plain, `verbs` know the four calls, the `combiner` puts all that wait into one statement,
+`lane` is the ASGI application around them. Whatever is not plain goes to the sync lane untouched, so that DRF alone
+knows how to say no. A request that the engine has changed something for never does.
+"""

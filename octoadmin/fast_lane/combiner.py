@@ -1,0 +1,234 @@
+"""The combiner: requests that arrive while a statement is under way form the next one (group commit).
+
+Every caller gets an outcome of its own. What can go wrong, and what that means for those who were in the statement:
+
+- The statement failed and the connection is well: it was rolled back, so nothing was changed. They get Undone, and
+  the sync lane asks for each alone, so that one cannot spoil the others.
+- The connection was lost: whether it was committed is not known. They get Unavailable, and nobody tries again.
+- The caller hung up before its turn: it is left out.
+"""
+
+import asyncio
+import time
+from collections import deque
+from typing import Any
+
+import psycopg
+import structlog
+
+from locks.engine.execution import Unavailable, perform_on
+from locks.engine.operations import MOST_ROUNDS, once
+from locks.engine.requests import Caller
+from locks.engine.statements import Statement
+from locks.engine.verdicts import Verdict
+from octoadmin.fast_lane import metrics
+from octoadmin.fast_lane.mending import MendingConnection
+from octoadmin.fast_lane.reading import Mail
+from octoadmin.serving.request_body import ClientGone
+from octoadmin.serving.threads import Overloaded
+
+MOST_AT_ONCE = 64
+MOST_WAITING = 1000
+# Who waits for longer than this is watched for hanging up, and a further connection is put to work.
+PATIENCE_SECONDS = 0.02
+# A statement that takes longer has met a database that does not answer.
+ANSWER_SECONDS = 5.0
+# After a failed attempt to connect, so long everybody is told at once.
+AWAY_SECONDS = 0.25
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class Undone(Exception):
+    """The statement failed and nothing was changed."""
+
+
+class Turn:
+    """A request that waits for its outcome."""
+
+    __slots__ = ("asked", "mail", "outcome", "rounds", "since", "watch")
+
+    def __init__(self, asked: Caller, mail: Mail, loop: asyncio.AbstractEventLoop) -> None:
+        self.asked = asked
+        self.mail = mail
+        self.outcome: asyncio.Future[Any] = loop.create_future()
+        self.rounds = 0
+        self.since = loop.time()
+        self.watch: asyncio.Task[None] | None = None
+
+    def settle(self, outcome: Any) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+    def fail(self, error: Exception) -> None:
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+
+    async def departs(self) -> None:
+        await self.mail.departure()
+        self.fail(ClientGone())
+
+
+class Worker:
+    """A connection, and what it is working on."""
+
+    def __init__(self) -> None:
+        self.connection = MendingConnection()
+        self.batch: list[Turn] = []
+        self.since = 0.0
+        self.task: asyncio.Task[None] | None = None
+
+
+class Combiner:
+    """For one kind of statement, on one event loop."""
+
+    def __init__(self, statement: Statement[Any], *, operation: str, connections: int) -> None:
+        self._statement = statement
+        self._operation = operation
+        self._waiting: deque[Turn] = deque()
+        self._idle = [Worker() for _ in range(connections)]
+        self._busy: set[Worker] = set()
+        self._away_until = 0.0
+        self._looking: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._sizes = metrics.batch_size.labels(operation)
+        self._seconds = metrics.statement_seconds.labels(operation)
+        self._length = metrics.waiting.labels(operation)
+
+    async def ask(self, asked: Caller, mail: Mail) -> Any:
+        """The outcome. Raises Overloaded, Unavailable, Undone, ClientGone."""
+        if len(self._waiting) >= MOST_WAITING or self._stopping:
+            raise Overloaded
+        loop = asyncio.get_running_loop()
+        turn = Turn(asked, mail, loop)
+        if turn.since < self._away_until:
+            raise Unavailable("the database could not be reached a moment ago")
+        self._waiting.append(turn)
+        if not self._busy or len(self._waiting) >= MOST_AT_ONCE:
+            self._start(loop)
+        if self._looking is None:
+            self._looking = loop.call_later(PATIENCE_SECONDS, self._look, loop)
+        try:
+            return await turn.outcome
+        finally:
+            if turn.watch is not None:
+                turn.watch.cancel()
+
+    async def stop(self, *, seconds: float) -> None:
+        """Takes no more requests, and lets those it has end."""
+        self._stopping = True
+        tasks = [worker.task for worker in self._busy if worker.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for worker in self._idle:
+            await worker.connection.close()
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """As a task of its own: what else has arrived by the time it begins goes along."""
+        if self._idle:
+            worker = self._idle.pop()
+            self._busy.add(worker)
+            worker.since = loop.time()
+            worker.task = loop.create_task(self._work(worker, loop))
+
+    async def _work(self, worker: Worker, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            while batch := self._next_batch():
+                worker.batch, worker.since = batch, loop.time()
+                began = time.perf_counter()
+                await self._run(worker)
+                self._seconds.observe(time.perf_counter() - began)
+                if worker not in self._busy:  # given up meanwhile
+                    await worker.connection.close()
+                    return
+        finally:
+            worker.batch = []
+            if worker in self._busy:
+                self._busy.remove(worker)
+                self._idle.append(worker)
+
+    def _next_batch(self) -> list[Turn]:
+        batch: list[Turn] = []
+        while self._waiting and len(batch) < MOST_AT_ONCE:
+            turn = self._waiting.popleft()
+            if not turn.outcome.done():  # nobody is there any more
+                batch.append(turn)
+        self._length.set(len(self._waiting))
+        if batch:
+            self._sizes.observe(len(batch))
+        return batch
+
+    async def _run(self, worker: Worker) -> None:
+        batch = worker.batch
+        try:
+            connection = await worker.connection.ready()
+        except Unavailable as error:
+            self._away_until = asyncio.get_running_loop().time() + AWAY_SECONDS
+            everybody = [*batch, *self._waiting]
+            self._waiting.clear()
+            self._fail(everybody, error)
+            return
+        try:
+            outcomes = await perform_on(connection, once(self._statement, [turn.asked for turn in batch]))
+        except Exception as error:
+            if _is_undone(connection, error):
+                _log.warning(
+                    "a statement failed; each is asked again alone", operation=self._operation, error=str(error)
+                )
+                self._fail(batch, Undone(str(error)))
+            else:
+                self._fail(batch, error)
+                await worker.connection.close()
+            return
+        for turn, outcome in zip(reversed(batch), reversed(outcomes), strict=True):
+            if outcome.verdict != Verdict.AGAIN:
+                turn.settle(outcome)
+            elif turn.rounds < MOST_ROUNDS:
+                turn.rounds += 1
+                self._waiting.appendleft(turn)
+            else:
+                turn.fail(Undone("undecided"))
+
+    def _fail(self, turns: list[Turn], error: Exception) -> None:
+        match error:
+            case Unavailable():
+                _log.warning(
+                    "the database failed requests", operation=self._operation, count=len(turns), error=str(error)
+                )
+            case Undone():
+                pass
+            case _:
+                _log.error("unhandled exception", operation=self._operation, exc_info=error)
+        for turn in turns:
+            turn.fail(error)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From time to time while somebody waits."""
+        now = loop.time()
+        for worker in [worker for worker in self._busy if worker.since < now - ANSWER_SECONDS]:
+            self._give_up(worker, now)
+        slow = [turn for turn in self._waiting if turn.watch is None and turn.since < now - PATIENCE_SECONDS]
+        for turn in slow:
+            turn.watch = loop.create_task(turn.departs())
+        if slow:
+            self._start(loop)
+        self._looking = None
+        if self._waiting or self._busy:
+            self._looking = loop.call_later(PATIENCE_SECONDS, self._look, loop)
+
+    def _give_up(self, worker: Worker, now: float) -> None:
+        """Its connection is stuck, and to wait for it is all that it can do from now on. A new worker replaces it."""
+        self._busy.remove(worker)
+        self._idle.append(Worker())
+        self._away_until = now + AWAY_SECONDS
+        everybody = [*worker.batch, *self._waiting]
+        self._waiting.clear()
+        self._fail(everybody, Unavailable(f"the database did not answer within {ANSWER_SECONDS:g} s"))
+
+
+def _is_undone(connection: psycopg.AsyncConnection[Any], error: Exception) -> bool:
+    """The server itself said that the statement failed, and is still there."""
+    cause = error.__cause__ if isinstance(error, Unavailable) else error
+    if not isinstance(cause, psycopg.Error) or cause.sqlstate is None:
+        return False
+    return not connection.closed and not isinstance(cause, psycopg.errors.ReadOnlySqlTransaction)

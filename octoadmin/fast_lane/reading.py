@@ -1,0 +1,174 @@
+"""From an ASGI scope to what the hot calls need of it; or NotPlain, and then the sync lane reads it anew."""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+from django.conf import settings
+from django.http.request import split_domain_port, validate_host
+
+from locks import bearer
+from locks.api.parsing import LARGEST_BODY
+from octoadmin.serving.asgi_types import Message, Receive, Scope
+from octoadmin.serving.proxies import client_address, client_scheme
+from octoadmin.serving.request_body import BODY_SECONDS, too_slow
+
+MOST_KNOWN_TOKENS = 10_000
+_BEARER = b"Bearer "
+# Headers that have a say in the answer. A second one of the same name is for Django to make sense of.
+_HEADERS = frozenset(
+    {
+        b"authorization", b"content-length", b"content-type", b"host", b"idempotency-key", b"transfer-encoding",
+        b"user-agent", b"x-forwarded-for", b"x-forwarded-proto",
+    }
+)  # fmt: skip
+_JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
+
+
+class Reason(StrEnum):
+    """Why a request was left to the sync lane."""
+
+    HEADERS = "headers"
+    HOST = "host"
+    TOKEN = "token"  # noqa: S105
+    LIMIT = "limit"
+    BODY = "body"
+    FIELDS = "fields"
+    VALUES = "values"
+    VERDICT = "verdict"
+    STATEMENT = "statement"
+
+
+class NotPlain(Exception):
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class KnownToken:
+    """A token whose form and checksum are right, without the plaintext."""
+
+    public_id: str
+    digest: bytes
+    hex_digest: str
+
+
+@dataclass(slots=True)
+class Envelope:
+    """All of a request but its path and body."""
+
+    token: KnownToken
+    address: str | None
+    secure: bool
+    agent: str
+    idempotency_key: str | None
+    body_length: int
+
+
+def open_envelope(scope: Scope) -> Envelope:
+    """Raises NotPlain."""
+    found: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        if name in _HEADERS:
+            if name in found:
+                raise NotPlain(Reason.HEADERS)
+            found[name] = value
+    if b"transfer-encoding" in found or scope["query_string"] or scope["http_version"][0] != "1":
+        raise NotPlain(Reason.HEADERS)
+    if not _is_ours(found.get(b"host", b"")):
+        raise NotPlain(Reason.HOST)
+    length = found.get(b"content-length", b"0")
+    if not length.isdigit() or len(length) > 5 or int(length) > LARGEST_BODY:
+        raise NotPlain(Reason.BODY)
+    if length != b"0" and found.get(b"content-type") not in _JSON:
+        raise NotPlain(Reason.BODY)
+    client = scope.get("client")
+    address, secure = _sender(
+        client[0] if client else None,
+        scope["scheme"],
+        found.get(b"x-forwarded-for"),
+        found.get(b"x-forwarded-proto"),
+    )
+    key = found.get(b"idempotency-key")
+    return Envelope(
+        _token(found.get(b"authorization", b"")),
+        address,
+        secure,
+        found.get(b"user-agent", b"").decode("latin-1"),
+        None if key is None else key.decode("latin-1"),
+        int(length),
+    )
+
+
+_tokens: dict[bytes, KnownToken] = {}
+
+
+def _token(authorization: bytes) -> KnownToken:
+    """Remembered by digest: who presents the same digest again presented the same token, whose checksum was right."""
+    if not authorization.startswith(_BEARER):
+        raise NotPlain(Reason.TOKEN)
+    text = authorization[len(_BEARER) :]
+    digest = hashlib.sha256(text).digest()
+    known = _tokens.get(digest)
+    if known is None:
+        presented = bearer.parse(text.decode("latin-1"))
+        if presented is None:
+            raise NotPlain(Reason.TOKEN)
+        if len(_tokens) >= MOST_KNOWN_TOKENS:
+            _tokens.clear()
+        known = _tokens[digest] = KnownToken(presented.public_id, presented.digest, presented.digest.hex())
+    return known
+
+
+@lru_cache(maxsize=1024)
+def _is_ours(host: bytes) -> bool:
+    """As Django's get_host() decides it."""
+    domain, _port = split_domain_port(host.decode("latin-1"))
+    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
+
+
+@lru_cache(maxsize=4096)
+def _sender(peer: str | None, scheme: str, forwarded_for: bytes | None, proto: bytes | None) -> tuple[str | None, bool]:
+    trusted = settings.TRUSTED_PROXIES
+    address = client_address(peer=peer, forwarded_for=_text(forwarded_for), trusted=trusted)
+    return address, client_scheme(peer=peer, scheme=scheme, forwarded_proto=_text(proto), trusted=trusted) == "https"
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("latin-1")
+
+
+class Mail:
+    """What `receive` has given, so that it can be given once more."""
+
+    __slots__ = ("_receive", "_taken")
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._taken: list[Message] = []
+
+    async def body(self, length: int) -> bytes:
+        """The body, if it comes in one piece; most do. Raises Refusal; or NotPlain, and the sync lane waits for the
+        rest."""
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                message = await self._receive()
+        except TimeoutError:
+            raise too_slow() from None
+        self._taken.append(message)
+        body: bytes = message.get("body", b"")
+        if len(body) != length:
+            raise NotPlain(Reason.BODY)
+        return body
+
+    async def again(self) -> Message:
+        """For the sync lane: what was taken, then what is to come."""
+        return self._taken.pop(0) if self._taken else await self._receive()
+
+    async def departure(self) -> None:
+        """Returns when the client has hung up."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass

@@ -1,0 +1,145 @@
+"""The hot calls: what each asks of the engine, by the same rules as its view, and how its outcome is answered."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from locks.api import answers, messages
+from locks.api.endpoint import LockEndpoint
+from locks.api.errors import Refusal
+from locks.api.parsing import check_name, check_ttl, decoder
+from locks.api.terms import terms
+from locks.api.views import leases
+from locks.engine import requests, statements
+from locks.engine.statements import Statement
+from locks.engine.verdicts import Verdict
+from octoadmin.fast_lane.reading import Envelope, NotPlain, Reason
+
+# The verdicts that are answered here; among them all that change something.
+ANSWERED = frozenset(
+    {
+        Verdict.ACQUIRED, Verdict.KEPT, Verdict.HELD, Verdict.DELAYED, Verdict.FREE, Verdict.RENEWED, Verdict.RELEASED,
+        Verdict.NO_LEASE, Verdict.HELD_BY_ANOTHER, Verdict.HELD_TOO_LONG,
+    }
+)  # fmt: skip
+_ROOT = b"/locks/"
+
+_encode = msgspec.json.Encoder().encode
+_ACQUIRE = decoder(messages.AcquireBody)
+_RENEW = decoder(messages.RenewBody)
+_RELEASE = decoder(messages.ReleaseBody)
+# A session, waiting: whatever a lease alone does not need.
+_BEYOND_TERMS = tuple(
+    (field, getattr(messages.AcquireBody(), field))
+    for field in messages.AcquireBody.__struct_fields__
+    if field not in messages.Terms.__struct_fields__
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """`ask` makes an engine request of a name, the caller and the body; `answer` makes status and message of an
+    outcome, or raises Refusal."""
+
+    name: str
+    method: str
+    view: type[LockEndpoint]
+    statement: Statement[Any]
+    ask: Callable[[str, Envelope, str, bytes], requests.Caller]
+    answer: Callable[[Any], tuple[int, Any]]
+
+    def asked(self, *, raw_name: bytes, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
+        """Raises NotPlain."""
+        try:
+            name = (unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name).decode()
+            return self.ask(check_name(name), envelope, request_id, body)
+        except (Refusal, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise NotPlain(Reason.VALUES) from None
+
+    def answered(self, outcome: Any) -> tuple[int, bytes]:
+        """Raises Refusal."""
+        status, message = self.answer(outcome)
+        return status, _encode(message)
+
+
+def _acquire(name: str, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
+    message = _ACQUIRE.decode(body or b"{}")
+    for field, default in _BEYOND_TERMS:
+        if getattr(message, field) != default:
+            raise NotPlain(Reason.FIELDS)
+    return requests.Acquire(
+        digest=envelope.token.hex_digest,
+        request_id=request_id,
+        address=envelope.address,
+        name=name,
+        **terms(message, idempotency_key=envelope.idempotency_key),
+    )
+
+
+def _renew(name: str, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
+    message = _RENEW.decode(body)
+    return requests.Renew(
+        digest=envelope.token.hex_digest,
+        request_id=request_id,
+        address=envelope.address,
+        name=name,
+        lease_id=message.lease_id,
+        ttl_seconds=check_ttl(message.ttl_seconds),
+    )
+
+
+def _release(name: str, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
+    return requests.Release(
+        digest=envelope.token.hex_digest,
+        request_id=request_id,
+        address=envelope.address,
+        name=name,
+        lease_id=_RELEASE.decode(body).lease_id,
+    )
+
+
+def _inspect(name: str, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
+    return requests.Inspect(
+        digest=envelope.token.hex_digest, request_id=request_id, address=envelope.address, name=name
+    )
+
+
+def _acquired(outcome: Any) -> tuple[int, Any]:
+    return (409 if outcome.verdict == Verdict.DELAYED else 200), answers.acquired(outcome)
+
+
+def _renewed(outcome: Any) -> tuple[int, Any]:
+    return 200, answers.renewed(outcome)
+
+
+def _released(outcome: Any) -> tuple[int, Any]:
+    answers.check_released(outcome)
+    return 200, None
+
+
+def _inspected(outcome: Any) -> tuple[int, Any]:
+    return 200, answers.inspected(outcome)
+
+
+ACQUIRE = Verb("acquire", "POST", leases.AcquireView, statements.ACQUIRE, _acquire, _acquired)
+RENEW = Verb("renew", "POST", leases.RenewView, statements.RENEW, _renew, _renewed)
+RELEASE = Verb("release", "POST", leases.ReleaseView, statements.RELEASE, _release, _released)
+INSPECT = Verb("inspect", "GET", leases.LockView, statements.INSPECT, _inspect, _inspected)
+VERBS = (ACQUIRE, RENEW, RELEASE, INSPECT)
+_POSTED = {verb.name.encode(): verb for verb in VERBS if verb.method == "POST"}
+
+
+def verb_of(method: str, raw_path: bytes) -> tuple[Verb, bytes] | None:
+    """What is asked, and the name as it was sent."""
+    if not raw_path.startswith(_ROOT):
+        return None
+    if method == "POST":
+        name, _, last = raw_path[len(_ROOT) :].rpartition(b"/")
+        verb = _POSTED.get(last)
+        return (verb, name) if verb is not None and name else None
+    if method == "GET":
+        return INSPECT, raw_path[len(_ROOT) :]
+    return None

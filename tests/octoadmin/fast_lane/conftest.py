@@ -1,0 +1,10 @@
+import pytest
+
+from locks.api.limits import limits
+from locks.api.usage import usage
+
+
+@pytest.fixture(autouse=True)
+def _fresh_process_state() -> None:
+    limits.forget()
+    usage.forget()

@@ -1,0 +1,153 @@
+"""Requests that wait together are answered together, each with its own answer, whatever happens to the others."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from locks.models import Event
+from octoadmin.fast_lane import combiner
+from tests.octoadmin.asgi_client import Client
+from tests.octoadmin.fast_lane.lanes import Lanes, counted, on_lanes, row_locked, somebody_waits
+from tests.octoadmin.postgres_proxy import PostgresProxy
+
+pytestmark = pytest.mark.usefixtures("committed")
+
+
+@pytest.fixture
+def proxy() -> Iterator[PostgresProxy]:
+    """The lanes reach the database through this."""
+    changed = connection.settings_dict
+    original = dict(changed)
+    with tempfile.TemporaryDirectory() as directory:
+        proxy = PostgresProxy(Path(directory), params=connection.get_connection_params())
+        changed.update(HOST=directory, PORT="5432", OPTIONS={**original["OPTIONS"], "connect_timeout": 2})
+        yield proxy
+        proxy.close()
+        changed.update(original)
+
+
+def test_what_arrives_together_is_one_statement(worker_token: str) -> None:
+    before = counted("octoadmin_lane_batch_size_count", operation="acquire")
+
+    async def talk(lanes: Lanes) -> None:
+        replies = await asyncio.gather(*(lanes.acquire(f"job-{n}", owner=f"owner-{n}") for n in range(40)))
+        assert [reply.json["owner"] for reply in replies] == [f"owner-{n}" for n in range(40)]
+        assert {reply.json["status"] for reply in replies} == {"acquired"}
+        await asyncio.gather(*(lanes.call("GET", f"/locks/job-{n}") for n in range(40)))
+
+    on_lanes(worker_token, talk)
+    assert counted("octoadmin_lane_batch_size_count", operation="acquire") == before + 1
+    assert Event.objects.filter(kind="acquired").count() == 40
+
+
+def test_of_many_who_ask_for_one_name_one_gets_it(worker_token: str) -> None:
+    async def talk(lanes: Lanes) -> None:
+        for name in ("new", "new"):
+            replies = await asyncio.gather(*(lanes.acquire(name, owner=f"owner-{n}") for n in range(100)))
+            (winner,) = [reply.json for reply in replies if reply.json["status"] == "acquired"]
+            losers = [reply.json for reply in replies if reply.json["status"] == "held"]
+            assert len(losers) == 99
+            assert {loser["owner"] for loser in losers} == {winner["owner"]}
+            released = await lanes.call("POST", f"/locks/{name}/release", {"lease_id": winner["lease_id"]})
+            assert (released.status, released.body) == (200, b"null")
+
+    on_lanes(worker_token, talk, connections=2)
+    assert [event.kind for event in Event.objects.filter(lock_name="new").order_by("id")] == [
+        "acquired",
+        "released",
+    ] * 2
+
+
+def test_who_hangs_up_before_the_turn_gets_no_lease(worker_token: str) -> None:
+    async def talk(lanes: Lanes) -> None:
+        first = await lanes.acquire("busy")
+        await lanes.call("POST", "/locks/busy/release", {"lease_id": first.json["lease_id"]})
+        gone = Client()
+        async with row_locked("busy"):
+            under_way = asyncio.create_task(lanes.acquire("busy"))
+            await somebody_waits()
+            gone.departed.set()
+            await lanes.call("POST", "/locks/abandoned/acquire", client=gone)
+        assert (await under_way).json["status"] == "acquired"
+        assert gone.reply.messages == []
+        assert (await lanes.call("GET", "/locks/abandoned")).json["status"] == "free"
+
+    on_lanes(worker_token, talk)
+    assert not Event.objects.filter(lock_name="abandoned").exists()
+
+
+def test_one_that_cannot_be_decided_does_not_spoil_the_others(worker_token: str) -> None:
+    """The statement fails as a whole; then each is asked alone, by the sync lane."""
+    before = counted("octoadmin_lane_left_to_sync_total", reason="statement")
+
+    async def talk(lanes: Lanes) -> None:
+        first = await lanes.acquire("busy")
+        await lanes.call("POST", "/locks/busy/release", {"lease_id": first.json["lease_id"]})
+        async with row_locked("busy"):
+            stuck = asyncio.create_task(lanes.acquire("busy"))
+            others = await asyncio.gather(*(lanes.acquire(name) for name in ("a", "b")))
+            assert not stuck.done()
+        assert [reply.json["status"] for reply in (*others, await stuck)] == ["acquired"] * 3
+
+    on_lanes(worker_token, talk)
+    assert counted("octoadmin_lane_left_to_sync_total", reason="statement") == before + 3
+    kinds = Event.objects.filter(lock_name__in=("a", "b")).values_list("lock_name", "kind")
+    assert sorted(kinds) == [("a", "acquired"), ("b", "acquired")]
+
+
+def test_beyond_the_queue_callers_are_told_to_come_back(worker_token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(combiner, "MOST_WAITING", 10)
+
+    async def talk(lanes: Lanes) -> None:
+        replies = await asyncio.gather(*(lanes.acquire(f"job-{n}") for n in range(30)))
+        turned_away = [reply for reply in replies if reply.status == 503]
+        assert len(turned_away) == 20
+        for reply in turned_away:
+            assert reply.json["code"] == "unavailable"
+            assert reply.headers["retry-after"] == "1"
+        assert sum(reply.status == 200 for reply in replies) == 10
+
+    on_lanes(worker_token, talk)
+
+
+def test_while_the_database_is_away_everybody_is_told_at_once(worker_token: str, proxy: PostgresProxy) -> None:
+    async def talk(lanes: Lanes) -> None:
+        assert (await lanes.acquire("a")).status == 200
+        # A connection that ended while nobody used it is replaced, and nobody notices.
+        proxy.cut()
+        assert (await lanes.acquire("b")).status == 200
+        proxy.close()
+        for _ in range(3):
+            replies = await asyncio.gather(*(lanes.acquire(f"c-{n}") for n in range(20)))
+            assert {(reply.status, reply.json["code"]) for reply in replies} == {(503, "unavailable")}
+            assert {reply.headers["retry-after"] for reply in replies} == {"1"}
+
+    on_lanes(worker_token, talk)
+    assert not Event.objects.filter(lock_name__startswith="c-").exists()
+
+
+def test_an_answer_lost_on_the_way_is_never_asked_for_again(
+    worker_token: str, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the statement was committed is not known: the caller hears 503, and its key brings the lease back."""
+    monkeypatch.setattr(combiner, "ANSWER_SECONDS", 0.2)
+
+    async def talk(lanes: Lanes) -> None:
+        assert (await lanes.acquire("warm")).status == 200
+        proxy.freeze()
+        replies = await asyncio.gather(*(lanes.acquire(f"lost-{n}") for n in range(5)))
+        assert {(reply.status, reply.json["code"]) for reply in replies} == {(503, "unavailable")}
+        proxy.thaw()
+        for _ in range(200):
+            if (reply := await lanes.acquire("back")).status == 200:
+                break
+            await asyncio.sleep(0.05)
+        assert reply.json["status"] == "acquired"
+
+    on_lanes(worker_token, talk)
+    for number in range(5):
+        assert Event.objects.filter(lock_name=f"lost-{number}").count() <= 1
