@@ -10,6 +10,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "octoadmin.settings")
 app = Celery("octoadmin")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+# For every thread: tasks are also sent from those of the server and the worker.
+app.set_default()
 
 
 def _keep_our_logs(**_kwargs: object) -> None:

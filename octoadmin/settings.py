@@ -155,6 +155,8 @@ CELERY_BEAT_SCHEDULE = {
     },
     "sweep": {"task": "locks.tasks.sweep", "schedule": 1.0, "options": {"expires": 5}},
     "rollup": {"task": "locks.tasks.rollup", "schedule": 60.0, "options": {"expires": 60}},
+    "resume_releases": {"task": "locks.tasks.resume_releases", "schedule": 5.0, "options": {"expires": 5}},
+    "notice_stuck": {"task": "locks.tasks.notice_stuck", "schedule": 15.0, "options": {"expires": 15}},
     "retention": {"task": "locks.tasks.retention", "schedule": 3600.0, "options": {"expires": 3600}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")

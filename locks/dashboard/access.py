@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import wraps
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import F, QuerySet, Value
+from django.db.models import Case, F, QuerySet, Value, When
+from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -20,6 +22,9 @@ from locks.models import Role, Space, Team, User
 
 View = Callable[..., HttpResponse]
 
+# A count that no worker has renewed says nothing.
+COUNT_IS_OLD = timedelta(minutes=2)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
@@ -27,6 +32,8 @@ class Place:
 
     space: Space
     role: Role
+    # How many of its locks needed somebody a moment ago.
+    stuck: int = 0
 
     @property
     def team(self) -> Team:
@@ -58,10 +65,12 @@ def visible_spaces(user: User) -> QuerySet[Space]:
 
 
 def find_place(user: User, *, team: str, space: str) -> Place:
-    found = visible_spaces(user).filter(team__slug=team, slug=space).first()
+    recent = When(stuck_count__counted_at__gt=Now() - COUNT_IS_OLD, then=F("stuck_count__stuck"))
+    visible = visible_spaces(user).filter(team__slug=team, slug=space).annotate(stuck=Case(recent, default=0))
+    found = visible.first()
     if found is None:
         raise Http404
-    return Place(space=found, role=Role(found.role))  # type: ignore[attr-defined]
+    return Place(space=found, role=Role(found.role), stuck=found.stuck)  # type: ignore[attr-defined]
 
 
 def signed_in(view: View) -> View:

@@ -102,12 +102,17 @@ class Board:
         return f"more than {EXACT_UP_TO:,}" if self.found > EXACT_UP_TO else f"{self.found:,}"
 
 
-def board(*, space: Space, wanted: BoardFilter) -> Board:
+def asked_of(*, space: Space, wanted: BoardFilter) -> dict[str, Any]:
+    """The filter as the statements take it."""
     pattern = wanted.q.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
-    asked = {
+    return {
         "space_id": space.pk, "prefix": wanted.prefix, "owner": wanted.owner, "search": wanted.q,
         "pattern": f"%{pattern}%",
     }  # fmt: skip
+
+
+def board(*, space: Space, wanted: BoardFilter) -> Board:
+    asked = asked_of(space=space, wanted=wanted)
     skipped = (wanted.page - 1) * ROWS
     holdings = rows("board", Holding, {**asked, "sort": wanted.sort, "rows": ROWS + 1, "skipped": skipped})
     shown = holdings[:ROWS]

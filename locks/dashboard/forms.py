@@ -10,6 +10,41 @@ LONGEST_REASON = 500
 DELAYS = ((0, "No delay: the next claim takes it"), (10, "10 seconds"), (30, "30 seconds"), (60, "1 minute"))
 
 
+SNOOZE_HOURS = ((1, "1 hour"), (4, "4 hours"), (24, "1 day"), (72, "3 days"), (168, "1 week"))
+
+
+class BulkReleaseForm(forms.Form):
+    """`phrase` is typed where any holder is still at work."""
+
+    reason = forms.CharField(
+        max_length=LONGEST_REASON,
+        error_messages={"required": "Say why: the reason stays in the history of every lock."},
+    )
+    lock_delay_seconds = forms.TypedChoiceField(coerce=int, choices=DELAYS, initial=0)
+    typed = forms.CharField(required=False, strip=True)
+
+    def __init__(self, *args: Any, phrase: str, must_type: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._phrase = phrase
+        self._must_type = must_type
+
+    def clean_typed(self) -> str:
+        typed: str = self.cleaned_data["typed"]
+        if self._must_type and typed.casefold() != self._phrase:
+            raise forms.ValidationError(f"Type “{self._phrase}” to go on: some of the holders are still at work.")
+        return typed
+
+
+class SnoozeForm(forms.Form):
+    """`fencing_token` is that of the holder who is left in peace; the next one is not."""
+
+    fencing_token = forms.IntegerField(min_value=1, max_value=HIGHEST_FENCING_TOKEN, widget=forms.HiddenInput)
+    hours = forms.TypedChoiceField(coerce=int, choices=SNOOZE_HOURS, initial=4)
+    note = forms.CharField(
+        max_length=LONGEST_REASON, error_messages={"required": "Say what is known: others will read it."}
+    )
+
+
 class ForceReleaseForm(forms.Form):
     """`fencing_token` is the one that was shown: whoever holds the lock under another is not meant."""
 

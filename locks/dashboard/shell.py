@@ -35,14 +35,16 @@ class Page:
     # Pages about the space's set-up stand apart from those about its work.
     is_setup: bool = False
     seen_by: Callable[[Place], bool] = everyone
-    # What stands beside the label; None or 0 for nothing. Asked on every page, so it had better be cheap.
-    badge: Callable[[Place], int | None] | None = None
+    # What stands beside the label; 0 for nothing. Asked on every page, so it had better be cheap.
+    badge: Callable[[Place], int] | None = None
 
 
 # In the order of the tabs: Now, Owners, Stuck, Contention, Activity; then Tokens (t), Team (m), Webhooks (w), Connect
 # (k) and System (y). A new page is a line here, a path in urls.py and a symbol in layouts/icons.html.
 PAGES: tuple[Page, ...] = (
     Page(key="now", label="Now", icon="now", go="n"),
+    Page(key="owners", label="Owners", icon="people", go="o"),
+    Page(key="stuck", label="Stuck", icon="stuck", go="s", badge=lambda place: place.stuck),
     Page(key="contention", label="Contention", icon="contention", go="c"),
     Page(key="activity", label="Activity", icon="activity", go="a"),
     Page(key="tokens", label="Tokens", icon="key", go="t", is_setup=True),
@@ -54,6 +56,7 @@ KEYS: tuple[tuple[str, str], ...] = (
     ("/", "search"),
     ("j k", "next and previous row"),
     ("Enter", "open the row"),
+    ("x", "tick the row"),
     ("p", "pause and go on"),
     ("g l", "go to the lock you looked at last, or search for one"),
     ("?", "this help"),
@@ -110,7 +113,7 @@ def page(
 
 def part(request: HttpRequest, place: Place, template: str, context: dict[str, Any]) -> HttpResponse:
     """Only what changes."""
-    return render(request, template, {**context, "place": place})
+    return render(request, template, {**context, "place": place, "is_part": True})
 
 
 def asks_for(request: HttpRequest, element: str) -> bool:

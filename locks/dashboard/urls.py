@@ -13,6 +13,9 @@ from locks.dashboard.views import (
     force_release,
     lock,
     now,
+    owners,
+    releases,
+    stuck,
     tokens,
 )
 
@@ -50,6 +53,15 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/rotate", tokens.rotate, name="rotate-token"),
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/revoke", tokens.revoke, name="revoke-token"),
     path("<slug:team>/<slug:space>/connect", connect.connect, name="connect"),
+    path("<slug:team>/<slug:space>/owners", owners.owners, name="owners"),
+    path("<slug:team>/<slug:space>/stuck", stuck.stuck, name="stuck"),
+    path("<slug:team>/<slug:space>/releases", releases.releases, name="releases"),
+    path("<slug:team>/<slug:space>/releases/prepare", releases.prepare, name="prepare-release"),
+    path("<slug:team>/<slug:space>/releases/<int:number>", releases.release, name="release"),
+    path("<slug:team>/<slug:space>/releases/<int:number>/confirm", releases.confirm, name="confirm-release"),
+    path("<slug:team>/<slug:space>/releases/<int:number>/stop", releases.stop, name="stop-release"),
+    path("<slug:team>/<slug:space>/snooze/<shown_name:name>", stuck.snooze, name="snooze"),
+    path("<slug:team>/<slug:space>/end-snooze/<shown_name:name>", stuck.end_snooze, name="end-snooze"),
     # No name ends in a verb, so this path is never a lock's.
     path(
         "<slug:team>/<slug:space>/locks/<shown_name:name>/force-release",

@@ -70,6 +70,8 @@ class ForceRelease(Caller, kw_only=True):
     space_id: int | None = None
     user_id: int | None = None
     user_name: str | None = None
+    # What else the event says: the batch it belongs to, for one.
+    detail: dict[str, int | str] | None = None
 
 
 class Listing(msgspec.Struct, kw_only=True, frozen=True):

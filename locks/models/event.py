@@ -43,6 +43,11 @@ class EventKind(models.TextChoices):
     ACCOUNT_CONNECTED = "account_connected"
     ACCOUNT_DISCONNECTED = "account_disconnected"
     PERSON_ADDED = "person_added"
+    BULK_RELEASE_STARTED = "bulk_release_started"
+    BULK_RELEASE_STOPPED = "bulk_release_stopped"
+    BULK_RELEASE_FINISHED = "bulk_release_finished"
+    SNOOZED = "snoozed"
+    SNOOZE_ENDED = "snooze_ended"
 
 
 class ActorKind(models.TextChoices):

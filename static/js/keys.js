@@ -25,7 +25,7 @@ function rowStep(step) {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return
-  if (event.target.closest("input, select, textarea, [contenteditable]")) {
+  if (event.target.closest("input:not([type=checkbox]), select, textarea, [contenteditable]")) {
     if (event.key === "Escape") event.target.blur()
     return
   }
@@ -46,6 +46,9 @@ document.addEventListener("keydown", (event) => {
       break
     case "k":
       rowStep(-1)
+      break
+    case "x":
+      document.activeElement.closest("[data-row]")?.querySelector("[data-tick]")?.click()
       break
     case "g":
       goes = true

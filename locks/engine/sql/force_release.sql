@@ -6,7 +6,7 @@
 WITH caller AS MATERIALIZED (
     SELECT
         request.n, request.name, request.guard, request.reason, request.lock_delay_seconds, request.request_id,
-        request.channel, request.address,
+        request.channel, request.address, request.detail,
         coalesce(live.space_id, space.id) AS space_id,
         coalesce(live.team_id, space.team_id) AS team_id,
         coalesce(live.token_id, request.user_id) AS actor_id,
@@ -21,7 +21,7 @@ WITH caller AS MATERIALIZED (
         END AS refusal
     FROM json_to_recordset($1::json) AS request (
         n int, digest text, space_id bigint, user_id bigint, user_name text, request_id text, channel text,
-        address inet, name text COLLATE "C", guard bigint, reason text, lock_delay_seconds int
+        address inet, name text COLLATE "C", guard bigint, reason text, lock_delay_seconds int, detail jsonb
     )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
@@ -38,9 +38,9 @@ seen AS MATERIALIZED (
 ),
 locked AS MATERIALIZED (
     SELECT
-        seen.n, seen.name, seen.guard, seen.reason, seen.request_id, seen.channel, seen.address, seen.space_id,
-        seen.team_id, seen.actor_id, seen.actor_name, seen.actor_kind, lock.id, lock.lease_id, lock.fencing_token,
-        lock.owner, lock.holder_id, lock.metadata, lock.token_id AS holder_token_id, lock.acquired_at,
+        seen.n, seen.name, seen.guard, seen.reason, seen.request_id, seen.channel, seen.address, seen.detail,
+        seen.space_id, seen.team_id, seen.actor_id, seen.actor_name, seen.actor_kind, lock.id, lock.lease_id,
+        lock.fencing_token, lock.owner, lock.holder_id, lock.metadata, lock.token_id AS holder_token_id, lock.acquired_at,
         lock.expires_at, coalesce(seen.lock_delay_seconds, lock.lock_delay_seconds) AS delay_seconds
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.id
@@ -64,8 +64,8 @@ judged AS MATERIALIZED (
 -- Of several requests for one lock the first that may releases it, and the others come too late.
 decided AS MATERIALIZED (
     SELECT
-        id, name, n, now, reason, request_id, channel, address, space_id, team_id, actor_id, actor_name, actor_kind,
-        fencing_token, owner, holder_id, metadata, holder_token_id, acquired_at, expires_at,
+        id, name, n, now, reason, request_id, channel, address, detail, space_id, team_id, actor_id, actor_name,
+        actor_kind, fencing_token, owner, holder_id, metadata, holder_token_id, acquired_at, expires_at,
         delay_seconds, now + nullif(delay_seconds, 0) * interval '1 second' AS available_at,
         CASE
             WHEN n > min(n) FILTER (WHERE verdict = 'released') OVER (PARTITION BY id) THEN 'no_lease'
@@ -86,11 +86,11 @@ updated AS (
 recorded AS (
     INSERT INTO octo_event (
         at, kind, team_id, space_id, lock_name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
-        actor_id, actor_name, channel, address, request_id, reason, held_ms
+        actor_id, actor_name, channel, address, request_id, reason, held_ms, detail
     )
     SELECT
         now, 'force_released', team_id, space_id, name, fencing_token, owner, holder_id, metadata, holder_token_id,
-        actor_kind, actor_id, actor_name, channel, address, request_id, reason, octo_ms(now - acquired_at)
+        actor_kind, actor_id, actor_name, channel, address, request_id, reason, octo_ms(now - acquired_at), detail
     FROM decided
     WHERE verdict = 'released'
     ORDER BY n

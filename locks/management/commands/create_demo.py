@@ -25,6 +25,7 @@ from locks.engine.verdicts import Verdict
 from locks.history.rollup import rollup
 from locks.management.demo_cast import REASONS, STANDING, WORK, Work
 from locks.management.demo_demand import Demand
+from locks.management.demo_trouble import Trouble
 from locks.models import Event, Lock, Membership, Role, Space, Team, Token, User, Waiter
 from locks.models.token import PRESETS
 
@@ -90,6 +91,7 @@ class Demo:
         Event.objects.bulk_create(sorted(events, key=lambda event: event.at), batch_size=1_000)
         Demand(space=self._space, chance=self._chance).count(events)
         self._stand(now, issued)
+        Trouble(space=self._space, now=now).brew(fleet=issued["cron"], person=User.objects.get(username="olga"))
 
     def play(self) -> None:
         """A second of work: somebody claims, somebody renews, somebody is done."""

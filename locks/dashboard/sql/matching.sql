@@ -1,0 +1,10 @@
+-- What is held and matches the board's filter, by name. Changes nothing. Parameters as in board.sql; rows: the most.
+SELECT name, fencing_token, owner
+FROM octo_lock
+WHERE space_id = %(space_id)s
+  AND lease_id IS NOT NULL AND expires_at > statement_timestamp()
+  AND starts_with(name, %(prefix)s)
+  AND (%(owner)s = '' OR owner = %(owner)s)
+  AND (%(search)s = '' OR name ILIKE %(pattern)s OR owner ILIKE %(pattern)s OR metadata ILIKE %(pattern)s)
+ORDER BY name
+LIMIT %(rows)s

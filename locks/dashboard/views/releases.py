@@ -1,0 +1,141 @@
+"""Bulk force-release: choose, look at what it would do, confirm, watch it, read what became of each lock."""
+
+from typing import Any
+
+import structlog
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST, require_safe
+from kombu.exceptions import OperationalError
+
+from locks.actions import bulk_release
+from locks.dashboard.access import Place, actor, in_space, person
+from locks.dashboard.confirmation import recently_confirmed
+from locks.dashboard.forms import BulkReleaseForm
+from locks.dashboard.releases import (
+    SHOWS,
+    Preview,
+    a_worker_is_there,
+    find_batch,
+    latest_batches,
+    number_in,
+    preview,
+    progress,
+    results,
+)
+from locks.dashboard.selection import selection
+from locks.dashboard.shell import asks_for, page, part
+from locks.models import BatchState, ReleaseBatch
+from octoadmin.celery import app
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+@require_safe
+@in_space
+def releases(request: HttpRequest, place: Place) -> HttpResponse:
+    return page(request, place, "releases/list.html", {"batches": latest_batches(space=place.space)}, here="stuck")
+
+
+@require_POST
+@in_space
+def prepare(request: HttpRequest, place: Place) -> HttpResponse:
+    _require_operator(place)
+    chosen = selection(space=place.space, form=request.POST)
+    if not chosen.locks:
+        return page(request, place, "releases/nothing.html", {"chosen": chosen}, here="release", status=422)
+    batch = bulk_release.prepare(space=place.space, user=person(request), chosen=chosen.chosen, locks=chosen.locks)
+    return redirect(place.url("release", number=batch.pk))
+
+
+@require_safe
+@in_space
+def release(request: HttpRequest, place: Place, number: int) -> HttpResponse:
+    batch = _find(request, place, number)
+    if batch.state == BatchState.PREPARED:
+        return _preview(request, place, batch)
+    context = {
+        "batch": batch,
+        "progress": progress(batch=batch),
+        "results": results(batch=batch, query=request.GET),
+        "shows": {name: words for name, (words, _outcomes) in SHOWS.items()},
+        "is_running": batch.state == BatchState.CONFIRMED,
+        "a_worker_is_there": batch.state != BatchState.CONFIRMED or a_worker_is_there(),
+    }
+    if asks_for(request, "board"):
+        return part(request, place, "releases/progress.html", context)
+    return page(request, place, "releases/page.html", context, here="release")
+
+
+@require_POST
+@in_space
+@recently_confirmed
+def confirm(request: HttpRequest, place: Place, number: int) -> HttpResponse:
+    _require_operator(place)
+    batch = _find(request, place, number)
+    if batch.state != BatchState.PREPARED:
+        # The second click of two: the first one counts.
+        return redirect(place.url("release", number=batch.pk))
+    shown = preview(batch=batch, after=0)
+    form = _form(batch, shown, request.POST)
+    if not form.is_valid():
+        return _preview(request, place, batch, form=form, shown=shown, status=422)
+    with transaction.atomic():
+        if bulk_release.confirm(
+            batch=batch, actor=actor(request), reason=form.cleaned_data["reason"],
+            lock_delay_seconds=form.cleaned_data["lock_delay_seconds"],
+        ):  # fmt: skip
+            transaction.on_commit(lambda: _start(batch.pk))
+    return redirect(place.url("release", number=batch.pk))
+
+
+@require_POST
+@in_space
+def stop(request: HttpRequest, place: Place, number: int) -> HttpResponse:
+    _require_operator(place)
+    batch = _find(request, place, number)
+    bulk_release.stop(batch=batch, actor=actor(request))
+    return redirect(place.url("release", number=batch.pk))
+
+
+def _start(batch_id: int) -> None:
+    try:
+        app.send_task("locks.tasks.release_batch", [batch_id])
+    except (OperationalError, OSError) as error:
+        # The timetable takes up what nobody works on.
+        _log.warning("a bulk release could not be queued", batch=batch_id, error=str(error))
+
+
+def _find(request: HttpRequest, place: Place, number: int) -> ReleaseBatch:
+    """What is only prepared concerns whoever prepared it."""
+    batch = find_batch(space=place.space, number=number)
+    if batch is None or (batch.state == BatchState.PREPARED and batch.person_id != person(request).pk):
+        raise Http404
+    return batch
+
+
+def _require_operator(place: Place) -> None:
+    if not place.may_force:
+        raise PermissionDenied
+
+
+def _preview(
+    request: HttpRequest, place: Place, batch: ReleaseBatch, *, form: BulkReleaseForm | None = None,
+    shown: Preview | None = None, status: int = 200,
+) -> HttpResponse:  # fmt: skip
+    _require_operator(place)
+    shown = shown or preview(batch=batch, after=number_in(request.GET, "after"))
+    context: dict[str, Any] = {
+        "batch": batch, "preview": shown, "form": form or _form(batch, shown), "phrase": _phrase(batch)
+    }  # fmt: skip
+    return page(request, place, "releases/preview.html", context, here="release", status=status)
+
+
+def _form(batch: ReleaseBatch, shown: Preview, *data: Any) -> BulkReleaseForm:
+    return BulkReleaseForm(*data, phrase=_phrase(batch), must_type=shown.all.beating > 0)
+
+
+def _phrase(batch: ReleaseBatch) -> str:
+    return f"release {batch.total}"

@@ -1,0 +1,118 @@
+"""What is stuck in the demo, and why: a revoked token, a forgotten lock, a crowd, a host that died, and one snoozed."""
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any
+
+from locks.actions import tokens
+from locks.actions.audit import Actor
+from locks.actions.snooze import snooze
+from locks.engine.execution import perform
+from locks.history.usual import learn_usual_holds
+from locks.models import Event, Lock, Session, Space, Token, User, Waiter
+from locks.models.token import PRESETS
+
+SHARDS = 24
+RENEWAL_SECONDS = 20
+
+
+class Trouble:
+    def __init__(self, *, space: Space, now: datetime) -> None:
+        self._space = space
+        self._now = now
+
+    def brew(self, *, fleet: Token, person: User) -> None:
+        """`fleet` is a token whose locks go wrong; `person` has looked at one of them."""
+        self._revoked_token()
+        self._forgotten(fleet)
+        self._crowd(fleet)
+        self._dead_host(fleet)
+        self._session(fleet)
+        late = self._late(fleet)
+        perform(learn_usual_holds())
+        snooze(
+            space=self._space, lock_name=late.name, fencing_token=late.fencing_token, owner=late.owner, hours=4,
+            note="Known: the export grew with the new region. Ada splits it this week.", actor=Actor.of_user(person),
+        )  # fmt: skip
+
+    def _revoked_token(self) -> None:
+        shell = Actor.of_shell()
+        _plaintext, token = tokens.issue(
+            actor=shell, space=self._space, name="ci-old-runners", scopes=PRESETS["worker"]
+        )
+        self._hold("deploy/status-page", token, owner="runner-1", held=3_100, silent=700, ttl=3_600,
+                   metadata="build=1377 ref=main")  # fmt: skip
+        tokens.revoke(actor=shell, token=token)
+
+    def _forgotten(self, token: Token) -> None:
+        """Two locks of one owner, of which it renews one only."""
+        for name, silent in (("report/daily-revenue", 3), ("report/daily-churn", 410)):
+            self._hold(name, token, owner="reporter-2", held=800, silent=silent, ttl=600, metadata="run=daily tz=UTC")
+
+    def _crowd(self, token: Token) -> None:
+        self._hold("license/eda-seat-1", token, owner="sim-4", held=1_700, silent=9, ttl=60, metadata="seat=1 tool=eda")
+        for place in range(7):
+            Waiter.objects.create(
+                space=self._space, name="license/eda-seat-1", token=token, owner=f"sim-{place + 5}",
+                waiting_since=self._now - timedelta(seconds=1_300 - 140 * place),
+                gives_up_at=self._now + timedelta(hours=1),
+            )  # fmt: skip
+
+    def _dead_host(self, token: Token) -> None:
+        """It held many locks with a long TTL, and nobody has heard of it for a while."""
+        for shard in range(SHARDS):
+            self._hold(f"shard/{shard:02}", token, owner="worker-eu-3", held=9_000, silent=2_600, ttl=7_200,
+                       metadata=f"host=worker-eu-3 shard={shard}")  # fmt: skip
+
+    def _session(self, token: Token) -> None:
+        session = Session.objects.create(
+            space=self._space, token=token, owner="ada@laptop", ttl_seconds=60, created_at=self._now,
+            kept_alive_at=self._now, expires_at=self._now + timedelta(minutes=30),
+        )  # fmt: skip
+        self._hold("notebook/pricing-model", token, owner="ada@laptop", held=420, silent=14, ttl=1_800,
+                   metadata="kernel=python3", session_id=session.pk)  # fmt: skip
+
+    def _late(self, token: Token) -> Lock:
+        """With a history that says how long it takes otherwise."""
+        lock = self._hold("export/warehouse", token, owner="export-1", held=15_400, silent=20, ttl=120,
+                          metadata="tables=214 target=s3://harbor-warehouse")  # fmt: skip
+        holds = []
+        for day in range(1, 9):
+            begin = self._now - timedelta(hours=5 * day)
+            common = self._common(lock.name, token, owner="export-1", fencing_token=int(begin.timestamp() * 1000))
+            held = timedelta(minutes=38 + 3 * day)
+            holds += [
+                Event(at=begin, kind="acquired", **common),
+                Event(at=begin + held, kind="released", held_ms=int(held.total_seconds() * 1000), **common),
+            ]
+        Event.objects.bulk_create(sorted(holds, key=lambda event: event.at))
+        return lock
+
+    def _hold(
+        self, name: str, token: Token, *, owner: str, held: int, silent: int, ttl: int, metadata: str, **more: Any
+    ) -> Lock:
+        acquired, renewed = self._now - timedelta(seconds=held), self._now - timedelta(seconds=silent)
+        fencing_token = int(acquired.timestamp() * 1000)
+        Event.objects.create(
+            at=acquired, kind="acquired",
+            **self._common(name, token, owner=owner, fencing_token=fencing_token, metadata=metadata),
+        )  # fmt: skip
+        return Lock.objects.create(
+            space=self._space, name=name, fencing_token=fencing_token, lease_id=uuid.uuid4(),
+            holder_id=_holder_id(token), token=token, owner=owner, metadata=metadata, ttl_seconds=ttl,
+            acquired_at=acquired, renewed_at=renewed, expires_at=renewed + timedelta(seconds=ttl),
+            renewals=max(1, (held - silent) // RENEWAL_SECONDS), sweep_at=renewed + timedelta(seconds=ttl), **more,
+        )  # fmt: skip
+
+    def _common(
+        self, name: str, token: Token, *, owner: str, fencing_token: int, metadata: str | None = None
+    ) -> dict[str, Any]:
+        return {
+            "team_id": self._space.team_id, "space_id": self._space.pk, "lock_name": name, "owner": owner,
+            "token_id": token.pk, "fencing_token": fencing_token, "holder_id": _holder_id(token), "metadata": metadata,
+            "actor_kind": "token", "actor_id": token.pk, "actor_name": token.name, "channel": "api",
+        }  # fmt: skip
+
+
+def _holder_id(token: Token) -> str:
+    return f"h_{token.public_id.lower():0<20}"[:22]
