@@ -24,6 +24,10 @@ class ArchivedAlready(Exception):
     """Somebody else was first."""
 
 
+class LastSpace(Exception):
+    """A team keeps one space, or nobody could reach its pages."""
+
+
 @transaction.atomic
 def create(*, actor: Actor, by: User, team: Team, space: Space) -> Space:
     """Of a space that was filled in and checked, and is not saved yet."""
@@ -72,6 +76,8 @@ def archive(*, actor: Actor, by: User, space: Space, release: bool) -> int:
 @transaction.atomic
 def _close(*, actor: Actor, by: User, space: Space) -> None:
     lock_for(team=space.team, by=by)
+    if not Space.objects.filter(team=space.team, archived_at=None).exclude(pk=space.pk).exists():
+        raise LastSpace
     if not Space.objects.filter(pk=space.pk, archived_at=None).update(archived_at=clock.ClockTimestamp()):
         raise ArchivedAlready
     record(EventKind.SPACE_ARCHIVED, actor=actor, space=space, detail={"space": space.name})

@@ -18,6 +18,7 @@ from django.views.decorators.cache import never_cache
 from django_htmx.http import HttpResponseClientRedirect
 
 from locks.actions.audit import Actor
+from locks.actions.teams import NotAllowed
 from locks.models import Role, Space, Team, User
 
 View = Callable[..., HttpResponse]
@@ -106,7 +107,11 @@ def managing(view: View) -> View:
     def managed(request: HttpRequest, place: Any, **arguments: Any) -> HttpResponse:
         if not place.may_manage:
             raise PermissionDenied
-        return view(request, place, **arguments)
+        try:
+            return view(request, place, **arguments)
+        except NotAllowed:
+            # Demoted since the page began: the action looks again, under the team's lock.
+            raise PermissionDenied from None
 
     return managed
 

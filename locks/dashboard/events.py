@@ -7,6 +7,7 @@ from typing import Any
 
 from locks.dashboard.durations import roughly
 from locks.dashboard.statements import rows
+from locks.dashboard.team_words import team_sentence
 from locks.models import ActorKind, Event, EventKind, Space
 
 LATEST = 5
@@ -20,6 +21,17 @@ _ICONS: dict[str, str] = {
     EventKind.TOKEN_ISSUED: "key",
     EventKind.TOKEN_ROTATED: "key",
     EventKind.TOKEN_REVOKED: "key",
+    EventKind.TEAM_CREATED: "people",
+    EventKind.TEAM_RENAMED: "people",
+    EventKind.MEMBER_JOINED: "person",
+    EventKind.MEMBER_LEFT: "person",
+    EventKind.MEMBER_REMOVED: "person",
+    EventKind.ROLE_CHANGED: "person",
+    EventKind.INVITE_CREATED: "person",
+    EventKind.INVITE_REVOKED: "person",
+    EventKind.SPACE_CREATED: "system",
+    EventKind.SPACE_CHANGED: "system",
+    EventKind.SPACE_ARCHIVED: "system",
 }
 
 
@@ -63,7 +75,8 @@ def sentence_of(event: Happening | Event) -> str:
             return f"{event.owner} let it run out{held}"
         case EventKind.FORCE_RELEASED:
             return f"{event.actor_name} took it from {event.owner}{held}"
-    return f"{event.actor_name}: {kind_in_words(event.kind)}"
+    told = team_sentence(event) if isinstance(event, Event) else None
+    return told or f"{event.actor_name}: {kind_in_words(event.kind)}"
 
 
 def kind_in_words(kind: str) -> str:

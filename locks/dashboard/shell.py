@@ -48,6 +48,7 @@ PAGES: tuple[Page, ...] = (
     Page(key="contention", label="Contention", icon="contention", go="c"),
     Page(key="activity", label="Activity", icon="activity", go="a"),
     Page(key="tokens", label="Tokens", icon="key", go="t", is_setup=True),
+    Page(key="team", label="Team", icon="people", go="m", url="team-page", is_setup=True),
     Page(key="connect", label="Connect", icon="connect", go="k", is_setup=True),
 )  # fmt: skip
 

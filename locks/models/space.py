@@ -10,8 +10,6 @@ from locks.models.team import Team
 
 LONGEST_TTL_SECONDS = 31_536_000
 LONGEST_METADATA = 16_384
-# Second parts of paths under /ui/<team>/ that are no space's. A test compares them.
-RESERVED_SLUGS = frozenset({"activity", "invites", "leave", "members", "name", "spaces"})
 
 
 class Space(models.Model):
@@ -86,8 +84,6 @@ class Space(models.Model):
     def clean(self) -> None:
         """Limits that contradict each other are refused together, each where it can be mended."""
         wrong: dict[str, str] = {}
-        if self.slug in RESERVED_SLUGS:
-            wrong["slug"] = "This address is taken by a page of the team. Take another."
         if self.default_ttl_seconds and self.max_ttl_seconds and self.default_ttl_seconds > self.max_ttl_seconds:
             wrong["default_ttl_seconds"] = f"At most the longest TTL, which is {self.max_ttl_seconds} s."
         if self.max_hold_seconds and self.max_ttl_seconds and self.max_hold_seconds < self.max_ttl_seconds:

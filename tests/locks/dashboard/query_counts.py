@@ -20,4 +20,7 @@ QUERY_COUNTS = {
     "issue a token": SHELL + 2,  # the clock, the locks its prefixes match
     "rotate a token": SHELL + 1,
     "revoke a token": SHELL + 1,
+    "team": SHELL + 5,  # members, spaces, what is held there, invitations, what people did
+    "team, activity": SHELL + 1,
+    "limits": SHELL + 2,  # the space as it is stored, what is held
 }

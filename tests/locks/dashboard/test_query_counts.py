@@ -34,6 +34,9 @@ def busy(worker):
         ("issue a token", "tokens/new", {}),
         ("rotate a token", "tokens/{token}/rotate", {}),
         ("revoke a token", "tokens/{token}/revoke", {}),
+        ("team", "team", {}),
+        ("team, activity", "team/activity", {}),
+        ("limits", "team/limits", {}),
     ],
 )
 def test_pages_ask_a_fixed_number_of_queries(

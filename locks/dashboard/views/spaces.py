@@ -1,0 +1,101 @@
+"""Spaces of a team: make one, set its limits, archive it; and, for superusers, a whole new team."""
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import IntegrityError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from locks.actions import spaces as actions
+from locks.actions import teams
+from locks.actions.leases import live_leases
+from locks.dashboard.access import Place, actor, in_space, managing, person, signed_in
+from locks.dashboard.confirmation import recently_confirmed
+from locks.dashboard.shell import page
+from locks.dashboard.team_forms import ArchiveForm, LimitsForm, NewSpaceForm, NewTeamForm
+from locks.dashboard.views.team import back, dialog
+from locks.models import Space
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@in_space
+@managing
+def create(request: HttpRequest, place: Place) -> HttpResponse:
+    form = NewSpaceForm(request.POST or None, team=place.team)
+    if request.method == "POST" and form.is_valid():
+        try:
+            space = actions.create(
+                actor=actor(request), by=person(request), team=place.team, space=form.save(commit=False)
+            )
+        except IntegrityError:
+            form.add_error("slug", "Somebody made a space with this address just now.")
+        else:
+            messages.success(request, f"{space.name} is there. Issue a token of it, and workers can begin.")
+            return redirect(reverse("dashboard:team-page", kwargs={"team": place.team.slug, "space": space.slug}))
+    status = 422 if request.method == "POST" else 200
+    return page(request, place, "team/space_new.html", {"form": form}, here="team", status=status)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@in_space
+@managing
+def limits(request: HttpRequest, place: Place) -> HttpResponse:
+    # A copy: a form that is refused has changed its instance, and the page around it still shows the real one.
+    stored = Space.objects.get(pk=place.space.pk)
+    form = LimitsForm(request.POST or None, instance=stored)
+    if request.method == "POST" and form.is_valid():
+        changed = actions.change(actor=actor(request), by=person(request), space=place.space, changes=form.changes)
+        if changed:
+            messages.success(request, f"{stored.name} has new limits. They hold from the next request on.")
+        return back(place)
+    context = {"form": form, "held": live_leases(space=place.space).count()}
+    return page(
+        request, place, "team/limits.html", context, here="team", status=422 if request.method == "POST" else 200
+    )
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@in_space
+@managing
+@recently_confirmed
+def archive(request: HttpRequest, place: Place) -> HttpResponse:
+    form = ArchiveForm(request.POST or None, slug=place.space.slug)
+    context = {"form": form, "held": live_leases(space=place.space).count()}
+    if request.method != "POST":
+        return dialog(request, place, "team/archive.html", context)
+    if not form.is_valid():
+        return dialog(request, place, "team/archive.html", context, status=422)
+    release = form.cleaned_data["release"]
+    try:
+        released = actions.archive(actor=actor(request), by=person(request), space=place.space, release=release)
+    except actions.LocksAreHeld as held:
+        context |= {"held": held.number, "refused": True}
+        return dialog(request, place, "team/archive.html", context, status=409)
+    except actions.LastSpace:
+        return dialog(request, place, "team/archive.html", {**context, "is_last": True}, status=409)
+    except actions.ArchivedAlready:
+        released = 0
+    words = f" {released} leases were taken back." if released else ""
+    messages.success(request, f"{place.space.name} is archived.{words}")
+    return redirect("dashboard:team", team=place.team.slug)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def create_team(request: HttpRequest) -> HttpResponse:
+    if not person(request).is_superuser:
+        raise PermissionDenied
+    form = NewTeamForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        wanted = form.cleaned_data
+        try:
+            team = teams.create(actor=actor(request), by=person(request), name=wanted["name"], slug=wanted["slug"])
+        except IntegrityError:
+            form.add_error("slug", "Somebody made a team with this address just now.")
+        else:
+            return redirect("dashboard:team-page", team=team.slug, space="main")
+    return render(
+        request, "team/new.html", {"form": form, "here": "home"}, status=422 if request.method == "POST" else 200
+    )
