@@ -41,10 +41,11 @@ def heartbeat(beat: str | None = None) -> str:
 @shared_task(base=RecordedTask)
 def sweep() -> str:
     """Leases are over by the clock; this records how they ended and clears them."""
+    sessions = perform(upkeep.sweep_sessions())
     expired = perform(upkeep.sweep())
     perform(upkeep.forget_waiters())
     perform(upkeep.recount_stale())
-    return f"{expired} expired"
+    return f"{expired} expired" + (f", {sessions} sessions ended" if sessions else "")
 
 
 @shared_task(base=RecordedTask)

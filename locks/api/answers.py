@@ -20,6 +20,8 @@ from locks.engine.verdicts import Verdict
 # How soon to ask again for a held lock: not later than it can be free, and often enough to notice a release.
 LONGEST_RETRY_MS = 5_000
 SHORTEST_RETRY_MS = 100
+# Two may be lost before a session ends.
+KEEPALIVES_PER_TTL = 3
 
 Granted = TypeVar("Granted", bound=messages.Lease)
 AnyOutcome: TypeAlias = (
@@ -31,6 +33,9 @@ AnyOutcome: TypeAlias = (
     | outcomes.ForceReleased
     | outcomes.Inspected
     | outcomes.Listed
+    | outcomes.SessionSeen
+    | outcomes.KeptAlive
+    | outcomes.SessionEnded
 )
 
 
@@ -65,6 +70,14 @@ def raise_refusal(outcome: AnyOutcome, *, scope: str) -> None:
                 403,
                 Code.LOCK_LIMIT_EXCEEDED,
                 "The space has reached its limit of live locks. Release some, or ask an admin to raise it.",
+            )
+        case Verdict.NO_SESSION:
+            raise Refusal(404, Code.NOT_FOUND, "There is no such session, or it belongs to another token.")
+        case Verdict.SESSION_OVER:
+            raise Refusal(
+                410,
+                Code.SESSION_EXPIRED,
+                "The session has ended, and its locks with it. Stop the work, and open a new one.",
             )
         case Verdict.KEY_REUSED:
             raise Refusal(
@@ -288,3 +301,34 @@ def lock(state: str, row: outcomes.Inspected | outcomes.Listed) -> messages.Lock
 def inspected(outcome: outcomes.Inspected) -> messages.Lock:
     raise_refusal(outcome, scope="locks:read")
     return lock(outcome.verdict, outcome)
+
+
+def session_opened(outcome: outcomes.SessionSeen) -> messages.SessionOpened:
+    raise_refusal(outcome, scope="locks:write")
+    assert outcome.session_id is not None
+    return messages.SessionOpened(
+        session_id=outcome.session_id,
+        expires_at=outcome.expires_at,
+        keepalive_interval_secs=outcome.ttl_seconds // KEEPALIVES_PER_TTL,
+    )
+
+
+def session_kept_alive(outcome: outcomes.KeptAlive) -> messages.SessionKeptAlive:
+    raise_refusal(outcome, scope="locks:write")
+    return messages.SessionKeptAlive(session_id=outcome.session_id, expires_at=outcome.expires_at)
+
+
+def session(row: outcomes.SessionSeen) -> messages.Session:
+    raise_refusal(row, scope="locks:read")
+    assert row.session_id is not None
+    return messages.Session(
+        session_id=row.session_id,
+        owner=row.owner,
+        metadata=row.metadata,
+        ttl_seconds=row.ttl_seconds,
+        created_at=row.created_at,
+        kept_alive_at=row.kept_alive_at,
+        expires_at=row.ended_at or row.expires_at,
+        lock_count=row.lock_count,
+        active=row.active,
+    )

@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta
 
+from locks.models.session import LONGEST_SESSION_SECONDS, SESSION_SECONDS, SHORTEST_SESSION_SECONDS
 from locks.models.space import LONGEST_METADATA, LONGEST_TTL_SECONDS
 
 HIGHEST_FENCING_TOKEN = 2**53 - 1
@@ -33,6 +34,16 @@ Ttl: TypeAlias = Annotated[
         extra_json_schema={"minimum": 1, "maximum": LONGEST_TTL_SECONDS},
     ),
 ]
+# Likewise.
+SessionTtl: TypeAlias = Annotated[
+    int,
+    Meta(
+        description="Whole seconds.",
+        extra_json_schema={
+            "minimum": SHORTEST_SESSION_SECONDS, "maximum": LONGEST_SESSION_SECONDS, "default": SESSION_SECONDS
+        },
+    ),
+]  # fmt: skip
 Metadata: TypeAlias = Annotated[
     str,
     Meta(
@@ -49,10 +60,14 @@ class Terms(msgspec.Struct, kw_only=True):
     metadata: Metadata | None = None
     owner: Owner | None = None
     lock_delay_seconds: LockDelay | None = None
+    session_id: Annotated[UUID, Meta(description="The lease ends with this session, unless `ephemeral` is false.")] | (
+        None
+    ) = None
+    ephemeral: bool | None = None
 
 
 class AcquireBody(Terms, kw_only=True):
-    session_id: UUID | None = None
+    pass
 
 
 class ClaimNextBody(Terms, kw_only=True):
@@ -98,6 +113,12 @@ class RenewAllBody(msgspec.Struct, kw_only=True):
 
 class ReleaseAllBody(msgspec.Struct, kw_only=True):
     leases: Annotated[list[LeaseToRelease], Meta(min_length=1, max_length=1000)]
+
+
+class OpenSessionBody(msgspec.Struct, kw_only=True):
+    ttl_seconds: SessionTtl | None = None
+    owner: Owner | None = None
+    metadata: Metadata | None = None
 
 
 class Lease(msgspec.Struct, kw_only=True):
@@ -241,3 +262,34 @@ class ReleaseResult(msgspec.Struct, kw_only=True):
 
 class ReleaseResults(msgspec.Struct, kw_only=True):
     results: list[ReleaseResult]
+
+
+class SessionOpened(msgspec.Struct, kw_only=True):
+    """Send a keepalive at least this often; a missed one does no harm yet."""
+
+    session_id: UUID
+    expires_at: datetime
+    keepalive_interval_secs: Annotated[int, Meta(ge=1)]
+
+
+class SessionKeptAlive(msgspec.Struct, kw_only=True):
+    session_id: UUID
+    expires_at: datetime
+
+
+class Session(msgspec.Struct, kw_only=True):
+    """A running process, or one that was. One that is not `active` holds nothing any more."""
+
+    session_id: UUID
+    owner: str
+    metadata: str | None
+    ttl_seconds: int
+    created_at: datetime
+    kept_alive_at: datetime
+    expires_at: datetime
+    lock_count: Annotated[int, Meta(ge=0)]
+    active: bool
+
+
+class Sessions(msgspec.Struct, kw_only=True):
+    sessions: list[Session]

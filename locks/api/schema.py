@@ -26,7 +26,7 @@ _TEXTS = {
     403: "The token lacks the scope, the name is outside its prefixes, or the space is full.",
     404: "There is no live lease, or nothing here.",
     409: "Something changed since, or an Idempotency-Key was reused.",
-    410: "The position is older than the history that is kept. Start anew.",
+    410: "The session has ended, or the position is older than the history that is kept. Start anew.",
     413: "The body is larger than 64 KiB.",
     415: "The body is not JSON.",
     422: "A field is missing or has the wrong type.",

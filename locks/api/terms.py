@@ -18,6 +18,8 @@ def terms(body: messages.Terms, *, idempotency_key: str | None) -> dict[str, Any
         "metadata": check_text("metadata", body.metadata),
         "owner": check_text("owner", body.owner),
         "lock_delay_seconds": body.lock_delay_seconds or 0,
+        "session_id": body.session_id,
+        "ephemeral": body.ephemeral is not False,
     }
     if idempotency_key is None:
         return asked

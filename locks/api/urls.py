@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.api.views import documents, history, leases, many, tokens, watching
+from locks.api.views import documents, history, leases, many, sessions, tokens, watching
 from locks.bearer import PUBLIC_ID_LENGTH
 
 
@@ -36,6 +36,9 @@ urlpatterns = [
     path("watch", watching.WatchView.as_view()),
     path("events", history.EventsView.as_view()),
     path("events/export", history.ExportView.as_view()),
+    path("sessions", sessions.SessionsView.as_view()),
+    path("sessions/<uuid:session_id>", sessions.SessionView.as_view()),
+    path("sessions/<uuid:session_id>/keepalive", sessions.KeepaliveView.as_view()),
     path("whoami", tokens.WhoAmIView.as_view()),
     path("tokens", tokens.TokensView.as_view()),
     path("tokens/<publicid:public_id>", tokens.TokenView.as_view()),

@@ -84,7 +84,9 @@ def holds(
 
 
 def waiters(*, space: Space, name: str, now: datetime) -> list[Waiter]:
-    in_line = Waiter.objects.filter(space=space, name=name, gives_up_at__gt=now).order_by("id")
+    in_line = Waiter.objects.filter(space=space, name=name, lease_id__isnull=True, gives_up_at__gt=now).order_by(
+        "arrival", "id"
+    )
     return list(in_line[:MOST_WAITERS])
 
 

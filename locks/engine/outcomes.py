@@ -45,6 +45,7 @@ class Claimed(msgspec.Struct):
     max_ttl_seconds: int | None
     max_metadata_length: int | None
     requests_per_second: int | None
+    unsettled: list[str] | None = None
 
 
 class AcquiredTogether(msgspec.Struct):
@@ -148,3 +149,125 @@ class Listed(msgspec.Struct):
     now: datetime
     space_id: int | None
     requests_per_second: int | None
+
+
+class Settled(msgspec.Struct):
+    """What became of one lock. Where it was released, the fields tell of who had it. `raced`: somebody has joined the
+    line meanwhile, so it has to be settled once more."""
+
+    n: int
+    verdict: str
+    name: str
+    lease_id: UUID | None
+    fencing_token: int
+    owner: str
+    metadata: str | None
+    acquired_at: datetime
+    expires_at: datetime
+    available_at: datetime | None
+    event_id: int | None
+    raced: bool
+    servers_told: int
+    now: datetime
+    space_id: int | None
+    requests_per_second: int | None
+
+
+class Placed(msgspec.Struct):
+    """A place in line, from 1, or that there is none to be had."""
+
+    n: int
+    verdict: str
+    waiter_id: int
+    position: int
+    space_id: int | None
+    now: datetime
+
+
+class PickedUp(msgspec.Struct):
+    """A lease that a waiter was handed, or that it came too late for."""
+
+    waiter_id: int
+    arrival: int
+    verdict: str
+    name: str
+    lease_id: UUID | None
+    fencing_token: int
+    holder_id: str | None
+    owner: str | None
+    metadata: str | None
+    acquired_at: datetime
+    expires_at: datetime
+    now: datetime
+    space_id: int
+
+
+class Left(msgspec.Struct):
+    """The lease is the one it was handed and had not picked up, if any."""
+
+    waiter_id: int
+    verdict: str
+    space_id: int
+    name: str
+    lease_id: UUID | None
+    position: int | None
+
+
+class Attended(msgspec.Struct):
+    waiting: int
+    handed: int
+
+
+class LockName(msgspec.Struct):
+    space_id: int
+    name: str
+
+
+class InLine(msgspec.Struct):
+    owner: str
+    metadata: str | None
+    waiting_since: datetime
+
+
+class SessionSeen(msgspec.Struct):
+    """A session. A list without any is a single row whose session id is null."""
+
+    verdict: str
+    session_id: UUID | None
+    owner: str
+    metadata: str | None
+    ttl_seconds: int
+    created_at: datetime
+    kept_alive_at: datetime
+    expires_at: datetime
+    ended_at: datetime | None
+    lock_count: int
+    active: bool
+    now: datetime
+    space_id: int | None
+    max_metadata_length: int | None
+    requests_per_second: int | None
+
+    name = None
+
+
+class KeptAlive(msgspec.Struct):
+    n: int
+    verdict: str
+    session_id: UUID
+    expires_at: datetime
+    now: datetime
+    space_id: int | None
+    requests_per_second: int | None
+
+    name = None
+
+
+class SessionEnded(msgspec.Struct):
+    verdict: str
+    session_id: UUID
+    now: datetime
+    space_id: int | None
+    requests_per_second: int | None
+
+    name = None

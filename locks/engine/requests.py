@@ -4,6 +4,7 @@ Values have been checked by the caller for type and form; what depends on the sp
 the statement. Digests are hexadecimal.
 """
 
+from typing import Literal
 from uuid import UUID
 
 import msgspec
@@ -30,6 +31,9 @@ class Terms(Caller, kw_only=True):
     metadata: str | None = None
     owner: str | None = None
     lock_delay_seconds: int = 0
+    # One of the caller's sessions, and whether the lease is to end with it.
+    session_id: UUID | None = None
+    ephemeral: bool = True
     # Of the caller's Idempotency-Key, and of everything it asked for with it.
     idempotency_digest: str | None = None
     request_digest: str | None = None
@@ -44,9 +48,18 @@ class ClaimNext(Terms):
 
 
 class AcquireAll(Terms):
-    """The names are distinct."""
+    """The names are distinct. `in_hand` is a lease of one of them that stands for all while the others are tried."""
 
     names: list[str]
+    in_hand: UUID | None = None
+
+
+class Wait(Acquire, kw_only=True):
+    """A place in line, at a server process. Who has stood in line before keeps its `arrival`."""
+
+    server_id: UUID
+    wait_ms: int
+    arrival: int | None = None
 
 
 class Renew(Caller):
@@ -72,6 +85,32 @@ class ForceRelease(Caller, kw_only=True):
     user_name: str | None = None
     # What else the event says: the batch it belongs to, for one.
     detail: dict[str, int | str] | None = None
+
+
+class Settle(Caller, kw_only=True):
+    """To end what is over and hand it on; with an `ending`, what is not over too. By a token for its own space, or by
+    whoever may do so for the space that is named."""
+
+    name: str
+    ending: Literal["release", "force", "leave"] | None = None
+    lease_id: UUID | None = None
+    guard: int | None = None
+    reason: str | None = None
+    lock_delay_seconds: int | None = None
+    space_id: int | None = None
+    user_id: int | None = None
+    user_name: str | None = None
+    detail: dict[str, int | str] | None = None
+
+
+class OpenSession(Caller, kw_only=True):
+    ttl_seconds: int = 60
+    owner: str | None = None
+    metadata: str | None = None
+
+
+class OfSession(Caller, kw_only=True):
+    session_id: UUID
 
 
 class Listing(msgspec.Struct, kw_only=True, frozen=True):

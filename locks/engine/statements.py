@@ -30,16 +30,35 @@ def _nothing(*_columns: Any) -> None:
     return None
 
 
+def _only(column: Any) -> Any:
+    return column
+
+
 ACQUIRE = _load("acquire", outcomes.Acquired)
 ACQUIRE_ALL = _load("acquire_all", outcomes.AcquiredTogether)
+ATTEND = _load("attend", outcomes.Attended)
 AWAIT = _load("await", _nothing)
 AWAIT_KEY = _load("await_key", _nothing)
 CLAIM_NEXT = _load("claim_next", outcomes.Claimed)
 COUNT_LIVE = _load("count_live", _nothing)
+END_SESSION = _load("end_session", outcomes.SessionEnded)
 FORCE_RELEASE = _load("force_release", outcomes.ForceReleased)
 INSPECT = _load("inspect", outcomes.Inspected)
+KEEP_ALIVE = _load("keep_alive", outcomes.KeptAlive)
+LEAVE_LINE = _load("leave_line", outcomes.Left)
+LEAVE_WITH_SESSIONS = _load("leave_with_sessions", _only)
 LIST_BY_NAME = _load("list_by_name", outcomes.Listed, prepared=False)
 LIST_BY_TIME = _load("list_by_time", outcomes.Listed, prepared=False)
+LIST_SESSIONS = _load("list_sessions", outcomes.SessionSeen)
+LOCKS_OF_SESSIONS = _load("locks_of_sessions", outcomes.LockName)
+OPEN_NAMES = _load("open_names", outcomes.LockName)
+OPEN_SESSION = _load("open_session", outcomes.SessionSeen)
+PICK_UP = _load("pick_up", outcomes.PickedUp)
 RELEASE = _load("release", outcomes.Released)
 RENEW = _load("renew", outcomes.Renewed)
+RETIRE = _load("retire", _nothing)
 SEED = _load("seed", _nothing)
+SETTLE = _load("settle", outcomes.Settled)
+STAND_IN_LINE = _load("stand_in_line", outcomes.Placed)
+WAITERS_IN_LINE = _load("waiters_in_line", outcomes.InLine)
+WAITERS_OF = _load("waiters_of", _only)

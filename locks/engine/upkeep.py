@@ -6,10 +6,14 @@ Nothing here decides whether a lock is free. Leases are over by the clock; the s
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import UUID
 
 import msgspec
 
-from locks.engine.operations import Operation, count_live
+from locks.engine.handing_on import free_sessions, settle_names
+from locks.engine.operations import count_live
+from locks.engine.outcomes import LockName
+from locks.engine.rounds import Operation
 from locks.engine.statements import Statement
 
 # Large enough to keep up, small enough that an acquire of a name in the batch waits for milliseconds only.
@@ -22,8 +26,17 @@ Row = TypeVar("Row")
 
 
 class Swept(msgspec.Struct):
+    """What a batch was, and the locks that settle.sql has to see to: somebody is in line, or had a session."""
+
     found: int
     expired: int
+    spaces: list[int] | None
+    names: list[str] | None
+
+
+class SweptSessions(msgspec.Struct):
+    found: int
+    over: list[UUID]
 
 
 class Forgotten(msgspec.Struct):
@@ -43,6 +56,8 @@ def _only(column: Any = None) -> Any:
 SWEEP = _load("sweep", Swept)
 STALE_COUNTS = _load("stale_counts", _only)
 FORGET_IDLE = _load("forget_idle", Forgotten)
+SWEEP_SESSIONS = _load("sweep_sessions", SweptSessions)
+SETTLE_SESSIONS = _load("settle_sessions", _only)
 FORGET_SESSIONS = _load("forget_sessions", _only)
 FORGET_WAITERS = _load("forget_waiters", _only)
 
@@ -54,8 +69,28 @@ def sweep(*, batch: int = SWEEP_BATCH) -> Operation[int]:
     while True:
         (swept,) = yield SWEEP, [batch]
         expired += swept.expired
+        unsettled = [LockName(space, name) for space, name in zip(swept.spaces or (), swept.names or (), strict=True)]
+        expired += yield from settle_names(unsettled)
         if swept.found < batch:
             return expired
+
+
+def sweep_sessions(*, batch: int = SWEEP_BATCH) -> Operation[int]:
+    """Frees what was tied to sessions that are over, and tells how many there were. Each session's locks end in one
+    commit."""
+    ended = 0
+    swept: SweptSessions
+    while True:
+        (swept,) = yield SWEEP_SESSIONS, [batch]
+        for session_id in swept.over:
+            yield from free_sessions([session_id])
+        settled: int = 0
+        if swept.over:
+            (settled,) = yield SETTLE_SESSIONS, [swept.over]
+        ended += settled
+        # Sessions that are over and could not be seen to now keep their timers; the next sweep finds them.
+        if swept.found < batch or not settled:
+            return ended
 
 
 def recount_stale() -> Operation[int]:

@@ -10,6 +10,12 @@ class Verdict(StrEnum):
     RENEWED = "renewed"
     RELEASED = "released"
     LISTED = "listed"
+    SETTLED = "settled"
+    WAITING = "waiting"
+    LEFT = "left"
+    OPENED = "opened"
+    KEPT_ALIVE = "kept_alive"
+    ENDED = "ended"
     # The state of the lock, which is an answer and not an error.
     HELD = "held"
     DELAYED = "delayed"
@@ -26,7 +32,13 @@ class Verdict(StrEnum):
     NO_LEASE = "no_lease"
     HELD_TOO_LONG = "held_too_long"
     CHANGED_HANDS = "changed_hands"
-    # Undecided, and nothing was changed: another snapshot is needed, or the same request is under way on another
-    # connection. Neither leaves the engine.
+    NO_SESSION = "no_session"
+    SESSION_OVER = "session_over"
+    LINE_FULL = "line_full"
+    LAPSED = "lapsed"
+    UNKNOWN = "unknown"
+    # Undecided, and nothing was changed: another snapshot is needed, the lock has to be settled first, or the same
+    # request is under way on another connection. None of them leaves the engine.
     AGAIN = "again"
+    SETTLE = "settle"
     UNDER_WAY = "under_way"

@@ -14,7 +14,7 @@ from locks.models.team import Membership, Role, Team
 from locks.models.token import Scope, Token
 from locks.models.user import User
 from locks.models.usual_hold import StuckCount, UsualHold
-from locks.models.waiter import Waiter
+from locks.models.waiter import Server, Waiter
 
 __all__ = [
     "ActorKind",
@@ -38,6 +38,7 @@ __all__ = [
     "Role",
     "RowOutcome",
     "Scope",
+    "Server",
     "Session",
     "SignInBrake",
     "Snooze",

@@ -29,7 +29,9 @@ class Lock(models.Model):
     token = models.ForeignKey(
         Token, on_delete=models.DO_NOTHING, null=True, related_name="+", db_constraint=False, db_index=False
     )
+    # The session that asked for it, and, unless it was asked to outlive it, the one without which it is over.
     session_id = models.UUIDField(null=True, editable=False)
+    tied_to = models.UUIDField(null=True, editable=False)
     owner = models.TextField(null=True)
     metadata = models.TextField(null=True)
     ttl_seconds = models.IntegerField(null=True)
@@ -46,6 +48,9 @@ class Lock(models.Model):
     # How long the name stays closed after the lease ends, and, once it has ended, until when.
     lock_delay_seconds = models.IntegerField(default=0)
     available_at = models.DateTimeField(null=True)
+    # Whoever came last to stand in line here. Not null: somebody may be waiting, so only engine/sql/settle.sql may free
+    # or give this lock. Read on the locked row, it is never behind, as a look at the waiters would be.
+    last_waiter = models.BigIntegerField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
 
@@ -67,6 +72,7 @@ class Lock(models.Model):
                     holder_id__isnull=True,
                     token__isnull=True,
                     session_id__isnull=True,
+                    tied_to__isnull=True,
                     owner__isnull=True,
                     metadata__isnull=True,
                     ttl_seconds__isnull=True,

@@ -42,6 +42,13 @@ class Space(models.Model):
         validators=[MinValueValidator(1)],
         help_text="How many locks may be held at the same time. Counted once a second.",
     )
+    max_waiters_per_name = models.PositiveIntegerField(
+        default=1_000,
+        help_text="How many requests may stand in line for one name. Whoever comes after them is told at once.",
+    )
+    max_waiters = models.PositiveIntegerField(
+        default=10_000, help_text="How many requests may stand in line in the whole space."
+    )
     requests_per_second = models.PositiveIntegerField(
         null=True,
         blank=True,

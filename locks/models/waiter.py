@@ -1,27 +1,62 @@
-"""Somebody in line for a name. First come, first served: the order is that of the ids."""
+"""Somebody in line for a name, and the server process that holds the waiting request.
+
+Only `locks.engine` writes here: see engine/sql/settle.sql for how a lock is handed on.
+"""
 
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from locks.models.space import Space
 from locks.models.token import Token
 
 
+class Server(models.Model):
+    """A server process in which requests wait. It says that it is alive while there are any, and when it falls silent
+    all of them count as gone: however many wait, that is one small update."""
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    seen_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "octo_server"
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
 class Waiter(models.Model):
     space = models.ForeignKey(Space, on_delete=models.CASCADE, related_name="waiters", db_index=False)
     name = models.TextField(db_collation="C")
+    # First come, first served. The id, unless the same request has stood in line for another name before.
+    arrival = models.BigIntegerField(db_default=0)
+    server_id = models.UUIDField(null=True, editable=False)
+    # What the lease is to be like, as in a lock.
     token = models.ForeignKey(Token, on_delete=models.PROTECT, related_name="+", db_index=False)
     session_id = models.UUIDField(null=True)
+    tied_to = models.UUIDField(null=True, editable=False)
     owner = models.TextField()
     metadata = models.TextField(null=True)
+    ttl_seconds = models.IntegerField(db_default=60)
+    lock_delay_seconds = models.IntegerField(db_default=0)
+    idempotency_digest = models.BinaryField(max_length=32, null=True, editable=False)
+    request_digest = models.BinaryField(max_length=32, null=True, editable=False)
+    # For the history.
+    request_id = models.TextField(null=True)
+    channel = models.TextField(db_default="api")
+    address = models.GenericIPAddressField(null=True)
     waiting_since = models.DateTimeField(db_default=Now(), editable=False)
-    # The server that holds the waiting request says so again and again; a waiter nobody speaks for is skipped.
-    seen_at = models.DateTimeField(db_default=Now())
     gives_up_at = models.DateTimeField()
+    # The lease it was handed and has not picked up yet.
+    lease_id = models.UUIDField(null=True, editable=False)
 
     class Meta:
         db_table = "octo_waiter"
-        indexes = (models.Index(fields=("space", "name", "id"), name="waiter_in_line"),)
+        indexes = (
+            models.Index(fields=("space", "name", "arrival", "id"), name="waiter_in_line"),
+            models.Index(fields=("server_id",), name="waiter_at_server"),
+            models.Index(fields=("session_id",), condition=Q(session_id__isnull=False), name="waiter_of_session"),
+        )
 
     def __str__(self) -> str:
         return f"{self.owner} for {self.name}"

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 
 from locks.api import answers, messages
 from locks.api.endpoint import LockEndpoint, answer
-from locks.api.errors import Code, Refusal, invalid_input
+from locks.api.errors import invalid_input
 from locks.api.parsing import check_name, check_text, check_ttl, decoder
 from locks.api.schema import IDEMPOTENCY_KEY, NAME, describe
 from locks.engine import requests
@@ -28,7 +28,7 @@ class AcquireView(LockEndpoint):
         body=messages.AcquireBody,
         body_required=False,
         answers={200: messages.Acquired | messages.Held, 409: messages.Delayed},
-        errors=(404, 409),
+        errors=(404, 409, 410),
         parameters=[NAME, IDEMPOTENCY_KEY],
         description="`acquired`: proceed. `held`: back off and look at the owner. `delayed` (409): the name is closed "
         "for a while after its last holder.",
@@ -39,11 +39,6 @@ class AcquireView(LockEndpoint):
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _ACQUIRE)
         asked = requests.Acquire(name=check_name(name), **self.caller(request), **self.terms(request, body))
-        if body.session_id is not None:
-            # Whoever may not look at the lock is told so first.
-            (found,) = perform(inspect([requests.Inspect(name=name, **self.caller(request))]))
-            self.note(request, found)
-            raise Refusal(404, Code.NOT_FOUND, "There is no such session.")
         (outcome,) = perform(acquire([asked]))
         self.note(request, outcome)
         message = answers.acquired(outcome)

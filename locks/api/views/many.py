@@ -49,7 +49,7 @@ class ClaimNextView(LockEndpoint):
         scope="locks:write",
         body=messages.ClaimNextBody,
         answers={200: messages.Acquired | messages.NoneFree},
-        errors=(409,),
+        errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
         examples=[OpenApiExample("a backlog", {"names": ["issue-1842", "issue-1843"]}, request_only=True)],
     )
@@ -69,7 +69,7 @@ class AcquireAllView(LockEndpoint):
         scope="locks:write",
         body=messages.AcquireAllBody,
         answers={200: messages.AllAcquired | messages.AllHeld},
-        errors=(409,),
+        errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
         description="Whatever the order of the names, two such requests cannot deadlock.",
     )

@@ -2,19 +2,24 @@
 --
 -- space_id, prefix, owner, search and pattern ('' for all), sort, rows, skipped. `trouble` is the state in the order
 -- of its urgency. The first comparison decides nearly every lock without arithmetic: there may be a hundred thousand.
+-- A lease that is tied to a session ends with it.
 WITH lock AS (
     SELECT
-        id, name, owner, metadata, acquired_at,
-        coalesce(available_at, expires_at) AS ends_at,
+        held.id, held.name, held.owner, held.metadata, held.acquired_at,
+        held.lives_until AS ends_at,
         CASE
-            WHEN expires_at > statement_timestamp() + interval '30 seconds' THEN 4
-            WHEN expires_at > statement_timestamp() + ttl_seconds * interval '1 second' / 3 THEN 4
-            WHEN expires_at > statement_timestamp() THEN 2
-            WHEN expires_at + lock_delay_seconds * interval '1 second' > statement_timestamp() THEN 3
+            WHEN held.lives_until > statement_timestamp() + interval '30 seconds' THEN 4
+            WHEN held.lives_until > statement_timestamp() + held.ttl_seconds * interval '1 second' / 3 THEN 4
+            WHEN held.lives_until > statement_timestamp() THEN CASE WHEN held.lives_until < held.expires_at THEN 4 ELSE 2 END
+            WHEN held.lives_until + held.lock_delay_seconds * interval '1 second' > statement_timestamp() THEN 3
             ELSE 1
         END AS trouble
-    FROM octo_lock
-    WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
+    FROM (
+        SELECT octo_lock.*, least(octo_lock.expires_at, session.ended_at, session.expires_at) AS lives_until
+        FROM octo_lock
+        LEFT JOIN octo_session AS session ON session.id = octo_lock.tied_to
+        WHERE octo_lock.space_id = %(space_id)s AND octo_lock.lease_id IS NOT NULL
+    ) AS held
     UNION ALL
     SELECT id, name, owner, metadata, acquired_at, available_at, 3
     FROM octo_lock
@@ -50,7 +55,7 @@ SELECT
     (
         SELECT count(*) FROM octo_waiter
         WHERE octo_waiter.space_id = held.space_id AND octo_waiter.name = held.name
-          AND octo_waiter.gives_up_at > statement_timestamp()
+          AND octo_waiter.lease_id IS NULL AND octo_waiter.gives_up_at > statement_timestamp()
     ) AS waiters,
     statement_timestamp() AS now
 FROM page

@@ -16,14 +16,22 @@
 -- whoever waits for an insert waits for somebody whose remaining inserts are higher. Every statement sorts names by
 -- the collation of the column, whatever the database's own.
 --
+-- Sessions and lines. `lives_until` is when a lease is over: by its own expiry, or with the session it is tied to. The
+-- snapshot's session can only be too pessimistic about a lease that lives (a keepalive never shortens), so it is good
+-- enough to say `held`, and not to say `over`: a lease that seems to have died with its session, and an open name where
+-- somebody may be in line, get the verdict `settle` and nothing is changed. settle.sql then finds out, on locked rows,
+-- and ends it or hands it on; after that the request goes again.
+--
 -- Every CTE carries what the later ones need: planned for few requests, joins between them would be nested loops.
 WITH caller AS MATERIALIZED (
     SELECT
         request.n, request.request_id, request.channel, request.address, request.name, request.metadata,
-        request.lock_delay_seconds,
+        request.lock_delay_seconds, request.session_id,
+        CASE WHEN request.ephemeral THEN request.session_id END AS tied_to,
+        session.lives_until AS session_until,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
-        coalesce(request.owner, live.token_name) AS owner,
+        coalesce(request.owner, session.owner, live.token_name) AS owner,
         coalesce(request.ttl_seconds, live.default_ttl_seconds) AS ttl_seconds,
         live.token_id, live.public_id, live.token_name, live.space_id, live.team_id, live.max_ttl_seconds,
         live.max_hold_seconds, live.max_metadata_length, live.recognises_metadata, live.requests_per_second,
@@ -34,15 +42,21 @@ WITH caller AS MATERIALIZED (
             WHEN NOT octo_name_is_within(request.name, live.prefixes) THEN 'name_not_allowed'
             WHEN request.ttl_seconds > live.max_ttl_seconds THEN 'ttl_too_long'
             WHEN char_length(request.metadata) > live.max_metadata_length THEN 'metadata_too_long'
+            WHEN request.session_id IS NOT NULL AND session.lives_until IS NULL THEN 'no_session'
+            WHEN session.lives_until <= clock_timestamp() THEN 'session_over'
         END AS refusal
     FROM json_to_recordset($1::json) AS request (
         n int, digest text, request_id text, channel text, address inet,
         name text COLLATE "C", ttl_seconds int, metadata text, owner text, lock_delay_seconds int,
-        idempotency_digest text, request_digest text
+        session_id uuid, ephemeral boolean, idempotency_digest text, request_digest text
     )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
     ) AS live ON true
+    LEFT JOIN LATERAL (
+        SELECT owner, least(ended_at, expires_at) AS lives_until FROM octo_session
+        WHERE octo_session.id = request.session_id AND octo_session.token_id = live.token_id LIMIT 1
+    ) AS session ON true
 ),
 -- The lock as the snapshot shows it.
 seen AS MATERIALIZED (
@@ -50,28 +64,39 @@ seen AS MATERIALIZED (
         caller.n, caller.request_id, caller.channel, caller.address, caller.name, caller.metadata,
         caller.lock_delay_seconds, caller.idempotency_digest, caller.request_digest, caller.owner,
         caller.ttl_seconds, caller.token_id, caller.public_id, caller.token_name, caller.space_id, caller.team_id,
-        caller.max_hold_seconds, caller.recognises_metadata, caller.space_is_full,
+        caller.max_hold_seconds, caller.recognises_metadata, caller.space_is_full, caller.session_id, caller.tied_to,
+        caller.session_until,
         CASE
-            WHEN lock.expires_at > clock_timestamp() THEN
+            WHEN lock.lives_until > clock_timestamp() THEN
                 CASE
                     WHEN lock.token_id = caller.token_id AND lock.idempotency_digest = caller.idempotency_digest
                         THEN 'recognised'
+                    WHEN lock.session_id = caller.session_id THEN 'recognised'
                     WHEN caller.recognises_metadata AND lock.token_id = caller.token_id
                          AND lock.metadata IS NOT DISTINCT FROM caller.metadata THEN 'recognised'
                     ELSE 'held'
                 END
+            WHEN lock.lives_until IS DISTINCT FROM lock.expires_at THEN 'unsettled'
             WHEN coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
                  > clock_timestamp() THEN 'delayed'
+            WHEN lock.last_waiter IS NOT NULL THEN 'unsettled'
             ELSE 'open'
         END AS state,
         lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id AS held_token_id,
         lock.owner AS held_owner, lock.metadata AS held_metadata, lock.acquired_at, lock.expires_at,
         lock.idempotency_digest AS held_idempotency_digest, lock.request_digest AS held_request_digest,
-        lock.lock_delay_seconds AS held_delay_seconds,
+        lock.lock_delay_seconds AS held_delay_seconds, lock.session_id AS held_session_id, lock.last_waiter,
+        lock.lives_until,
         coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at
     FROM caller
     LEFT JOIN LATERAL (
-        SELECT * FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
+        SELECT
+            octo_lock.*,
+            CASE WHEN tied_to IS NULL THEN expires_at ELSE (
+                SELECT least(octo_lock.expires_at, session.ended_at, session.expires_at)
+                FROM octo_session AS session WHERE session.id = octo_lock.tied_to
+            ) END AS lives_until
+        FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
     ) AS lock ON true
     WHERE caller.refusal IS NULL
 ),
@@ -81,9 +106,14 @@ locked AS MATERIALIZED (
         seen.n, seen.request_id, seen.channel, seen.address, seen.name, seen.metadata, seen.lock_delay_seconds,
         seen.idempotency_digest, seen.request_digest, seen.owner, seen.ttl_seconds, seen.token_id, seen.public_id,
         seen.token_name, seen.space_id, seen.team_id, seen.max_hold_seconds, seen.recognises_metadata,
-        seen.space_is_full, seen.state,
+        seen.space_is_full, seen.session_id, seen.tied_to, seen.session_until, seen.state,
         lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner, lock.metadata,
         lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest, lock.lock_delay_seconds,
+        lock.session_id, lock.last_waiter,
+        CASE WHEN lock.tied_to IS NULL THEN lock.expires_at ELSE (
+            SELECT least(lock.expires_at, session.ended_at, session.expires_at)
+            FROM octo_session AS session WHERE session.id = lock.tied_to
+        ) END,
         coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.id
@@ -100,19 +130,25 @@ decided AS MATERIALIZED (
     SELECT
         current.*, clock.now,
         CASE
-            WHEN current.expires_at > clock.now THEN
+            WHEN current.lives_until > clock.now THEN
                 CASE
                     WHEN held_token_id = token_id AND held_idempotency_digest = idempotency_digest THEN
                         CASE
                             WHEN held_request_digest IS DISTINCT FROM request_digest THEN 'key_reused'
                             WHEN state = 'recognised' THEN 'kept'
                         END
-                    WHEN recognises_metadata AND held_token_id = token_id
-                         AND held_metadata IS NOT DISTINCT FROM metadata THEN
+                    WHEN held_session_id = session_id
+                         OR (recognises_metadata AND held_token_id = token_id
+                             AND held_metadata IS NOT DISTINCT FROM metadata) THEN
                         CASE WHEN state = 'recognised' THEN 'kept' END
                     ELSE 'held'
                 END
+            -- Dead with its session, or tied to one that the snapshot does not show.
+            WHEN current.lives_until IS DISTINCT FROM current.expires_at THEN
+                CASE WHEN state = 'unsettled' THEN 'settle' END
             WHEN current.available_at > clock.now THEN 'delayed'
+            WHEN current.last_waiter IS NOT NULL THEN CASE WHEN state = 'unsettled' THEN 'settle' END
+            WHEN current.session_until <= clock.now THEN NULL
             WHEN current.state NOT IN ('open', 'recognised') THEN NULL
             WHEN current.space_is_full THEN 'space_full'
             WHEN row_number() OVER (PARTITION BY space_id, name ORDER BY n) = 1 THEN 'acquired'
@@ -128,7 +164,7 @@ taken AS MATERIALIZED (
     SELECT
         decided.*,
         gen_random_uuid() AS new_lease_id,
-        octo_holder_id(public_id, NULL) AS new_holder_id,
+        octo_holder_id(public_id, session_id) AS new_holder_id,
         octo_next_fencing_token(coalesce(fencing_token, 0), now) AS new_fencing_token,
         now + least(ttl_seconds, max_hold_seconds) * interval '1 second' AS until
     FROM decided
@@ -137,7 +173,7 @@ taken AS MATERIALIZED (
 updated AS (
     UPDATE octo_lock AS lock SET
         fencing_token = new_fencing_token, lease_id = new_lease_id, holder_id = new_holder_id,
-        token_id = taken.token_id, session_id = NULL, owner = taken.owner, metadata = taken.metadata,
+        token_id = taken.token_id, session_id = taken.session_id, tied_to = taken.tied_to, owner = taken.owner, metadata = taken.metadata,
         ttl_seconds = taken.ttl_seconds, acquired_at = now, renewed_at = now, expires_at = until, renewals = 0,
         idempotency_digest = taken.idempotency_digest, request_digest = taken.request_digest, sweep_at = until,
         lock_delay_seconds = taken.lock_delay_seconds, available_at = NULL, changed_at = now
@@ -148,11 +184,11 @@ inserted AS (
     INSERT INTO octo_lock (
         space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds, acquired_at,
         renewed_at, expires_at, renewals, idempotency_digest, request_digest, sweep_at, lock_delay_seconds,
-        created_at, changed_at
+        session_id, tied_to, created_at, changed_at
     )
     SELECT
         space_id, name, new_fencing_token, new_lease_id, new_holder_id, token_id, owner, metadata, ttl_seconds, now,
-        now, until, 0, idempotency_digest, request_digest, until, lock_delay_seconds, now, now
+        now, until, 0, idempotency_digest, request_digest, until, lock_delay_seconds, session_id, tied_to, now, now
     FROM taken
     WHERE id IS NULL
     ORDER BY space_id, name
@@ -225,9 +261,9 @@ SELECT
     CASE
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
         WHEN decided.verdict IN ('acquired', 'kept') AND lease.expires_at > finish.now THEN decided.verdict
-        WHEN decided.verdict IN ('held', 'key_reused') AND decided.expires_at > finish.now THEN decided.verdict
+        WHEN decided.verdict IN ('held', 'key_reused') AND decided.lives_until > finish.now THEN decided.verdict
         WHEN decided.verdict = 'delayed' AND decided.available_at > finish.now THEN 'delayed'
-        WHEN decided.verdict = 'space_full' THEN 'space_full'
+        WHEN decided.verdict IN ('space_full', 'settle') THEN decided.verdict
         ELSE 'again'
     END AS verdict,
     caller.name,
@@ -243,6 +279,7 @@ SELECT
     CASE WHEN decided.verdict = 'held' THEN (
         SELECT count(*)::int FROM octo_waiter
         WHERE octo_waiter.space_id = decided.space_id AND octo_waiter.name = decided.name
+          AND octo_waiter.lease_id IS NULL
     ) ELSE 0 END AS waiters,
     finish.now,
     caller.space_id,

@@ -4,13 +4,19 @@
 -- order asked for, and the clock is read after the last (see acquire.sql). All or none can only be decided over rows
 -- that can be locked, so names without a row get a free one and the verdict is `again`. A retry is recognised only
 -- while it holds all of the names; if some of its leases have ended, those that are left are in its way.
+--
+-- `in_hand` is the lease of one of the names, which a request that stood in line for it was handed: it becomes one of the
+-- leases if the others are free, and is left as it is otherwise. Names where somebody may be in line, and leases that seem
+-- to have died with their session, are settled first, as in acquire.sql; they are the ones that `blocks` is true for.
 WITH caller AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
-        request.lock_delay_seconds,
+        request.lock_delay_seconds, request.session_id, request.in_hand,
+        CASE WHEN request.ephemeral THEN request.session_id END AS tied_to,
+        session.lives_until AS session_until,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
-        coalesce(request.owner, live.token_name) AS owner,
+        coalesce(request.owner, session.owner, live.token_name) AS owner,
         coalesce(request.ttl_seconds, live.default_ttl_seconds) AS ttl_seconds,
         live.token_id, live.public_id, live.token_name, live.prefixes, live.space_id, live.team_id,
         live.max_ttl_seconds, live.max_hold_seconds, live.max_metadata_length, live.requests_per_second,
@@ -24,14 +30,21 @@ WITH caller AS MATERIALIZED (
             ) THEN 'name_not_allowed'
             WHEN request.ttl_seconds > live.max_ttl_seconds THEN 'ttl_too_long'
             WHEN char_length(request.metadata) > live.max_metadata_length THEN 'metadata_too_long'
+            WHEN request.session_id IS NOT NULL AND session.lives_until IS NULL THEN 'no_session'
+            WHEN session.lives_until <= clock_timestamp() THEN 'session_over'
         END AS refusal
     FROM json_to_record($1::json) AS request (
         digest text, request_id text, channel text, address inet, names json, ttl_seconds int, metadata text,
-        owner text, lock_delay_seconds int, idempotency_digest text, request_digest text
+        owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean, idempotency_digest text,
+        request_digest text, in_hand uuid
     )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
     ) AS live ON true
+    LEFT JOIN LATERAL (
+        SELECT owner, least(ended_at, expires_at) AS lives_until FROM octo_session
+        WHERE octo_session.id = request.session_id AND octo_session.token_id = live.token_id LIMIT 1
+    ) AS session ON true
 ),
 wanted AS MATERIALIZED (
     SELECT wanted.name COLLATE "C" AS name, wanted.turn::int AS turn
@@ -44,22 +57,34 @@ seen AS MATERIALIZED (
         lock.acquired_at, lock.expires_at,
         coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
         CASE
-            WHEN lock.expires_at > clock_timestamp() THEN
-                CASE WHEN lock.token_id = caller.token_id AND lock.idempotency_digest = caller.idempotency_digest
+            WHEN lock.lives_until > clock_timestamp() THEN
+                CASE WHEN lock.lease_id = caller.in_hand OR lock.session_id = caller.session_id
+                          OR (lock.token_id = caller.token_id AND lock.idempotency_digest = caller.idempotency_digest)
                      THEN 'recognised' ELSE 'held' END
+            WHEN lock.lives_until IS DISTINCT FROM lock.expires_at THEN 'unsettled'
             WHEN coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
                  > clock_timestamp() THEN 'delayed'
+            WHEN lock.last_waiter IS NOT NULL THEN 'unsettled'
             ELSE 'open'
         END AS state
     FROM caller
     CROSS JOIN wanted
     LEFT JOIN LATERAL (
-        SELECT * FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = wanted.name LIMIT 1
+        SELECT
+            octo_lock.*,
+            CASE WHEN tied_to IS NULL THEN expires_at ELSE (
+                SELECT least(octo_lock.expires_at, session.ended_at, session.expires_at)
+                FROM octo_session AS session WHERE session.id = octo_lock.tied_to
+            ) END AS lives_until
+        FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = wanted.name LIMIT 1
     ) AS lock ON true
     WHERE caller.refusal IS NULL
 ),
 blocked AS MATERIALIZED (
-    SELECT count(*) FILTER (WHERE state IN ('held', 'delayed')) > 0 AS by_others FROM seen
+    SELECT
+        count(*) FILTER (WHERE state IN ('held', 'delayed', 'unsettled')) > 0 AS by_others,
+        count(*) FILTER (WHERE state = 'unsettled') > 0 AS unsettled
+    FROM seen
 ),
 seeded AS (
     INSERT INTO octo_lock (space_id, name, fencing_token, lock_delay_seconds)
@@ -77,6 +102,11 @@ locked AS MATERIALIZED (
     SELECT
         seen.turn, lock.id, lock.name, lock.lease_id, lock.fencing_token, lock.holder_id, lock.token_id, lock.owner,
         lock.metadata, lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest,
+        lock.session_id, lock.last_waiter,
+        CASE WHEN lock.tied_to IS NULL THEN lock.expires_at ELSE (
+            SELECT least(lock.expires_at, session.ended_at, session.expires_at)
+            FROM octo_session AS session WHERE session.id = lock.tied_to
+        ) END AS lives_until,
         coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.lock_id
@@ -91,11 +121,16 @@ decided AS MATERIALIZED (
     SELECT
         locked.*, clock.now,
         CASE
-            WHEN locked.expires_at > clock.now THEN
-                CASE WHEN locked.token_id = caller.token_id AND locked.idempotency_digest = caller.idempotency_digest
+            WHEN locked.lives_until > clock.now THEN
+                CASE WHEN locked.lease_id = caller.in_hand THEN 'in_hand'
+                     WHEN locked.token_id = caller.token_id AND locked.idempotency_digest = caller.idempotency_digest
                      THEN CASE WHEN locked.request_digest = caller.request_digest THEN 'kept' ELSE 'key_reused' END
+                     WHEN locked.session_id = caller.session_id THEN 'kept'
                      ELSE 'held' END
+            WHEN locked.lives_until IS DISTINCT FROM locked.expires_at THEN NULL
             WHEN locked.available_at > clock.now THEN 'delayed'
+            WHEN locked.last_waiter IS NOT NULL THEN NULL
+            WHEN caller.session_until <= clock.now THEN NULL
             WHEN caller.space_is_full THEN 'space_full'
             ELSE 'free'
         END AS state
@@ -106,8 +141,8 @@ decided AS MATERIALIZED (
 verdict AS MATERIALIZED (
     SELECT
         CASE
-            WHEN count(*) = 0 OR count(*) < (SELECT count(*) FROM wanted) THEN NULL
-            WHEN bool_and(state = 'free') THEN 'acquired'
+            WHEN count(*) = 0 OR count(state) < (SELECT count(*) FROM wanted) THEN NULL
+            WHEN bool_and(state IN ('free', 'in_hand')) THEN 'acquired'
             WHEN bool_and(state = 'kept') THEN 'kept'
             WHEN bool_or(state = 'key_reused') THEN 'key_reused'
             WHEN bool_and(state = 'space_full') THEN 'space_full'
@@ -117,15 +152,17 @@ verdict AS MATERIALIZED (
 ),
 updated AS (
     UPDATE octo_lock AS lock SET
-        fencing_token = octo_next_fencing_token(decided.fencing_token, decided.now),
-        lease_id = gen_random_uuid(),
-        holder_id = octo_holder_id(caller.public_id, NULL),
+        fencing_token = CASE WHEN decided.state = 'in_hand' THEN decided.fencing_token
+            ELSE octo_next_fencing_token(decided.fencing_token, decided.now) END,
+        lease_id = CASE WHEN decided.state = 'in_hand' THEN decided.lease_id ELSE gen_random_uuid() END,
+        holder_id = octo_holder_id(caller.public_id, caller.session_id),
         token_id = caller.token_id,
-        session_id = NULL,
+        session_id = caller.session_id,
+        tied_to = caller.tied_to,
         owner = caller.owner,
         metadata = caller.metadata,
         ttl_seconds = caller.ttl_seconds,
-        acquired_at = decided.now,
+        acquired_at = CASE WHEN decided.state = 'in_hand' THEN decided.acquired_at ELSE decided.now END,
         renewed_at = decided.now,
         expires_at = decided.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
         renewals = 0,
@@ -162,7 +199,7 @@ recorded AS (
         FROM updated
         JOIN decided USING (turn)
         CROSS JOIN caller
-        WHERE decided.lease_id IS NOT NULL
+        WHERE decided.lease_id IS NOT NULL AND decided.state <> 'in_hand'
         UNION ALL
         SELECT
             updated.turn, 2, updated.acquired_at, 'acquired', caller.team_id, caller.space_id, decided.name,
@@ -171,20 +208,25 @@ recorded AS (
         FROM updated
         JOIN decided USING (turn)
         CROSS JOIN caller
+        WHERE decided.state <> 'in_hand'
     ) AS history
     ORDER BY turn, step
 )
 SELECT
     CASE
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
+        WHEN blocked.unsettled THEN 'settle'
         WHEN blocked.by_others THEN 'held'
         WHEN caller.space_is_full AND verdict.verdict IS NULL THEN 'space_full'
         ELSE coalesce(verdict.verdict, 'again')
     END AS verdict,
     wanted.name,
-    coalesce(
-        coalesce(decided.state, seen.state) IN ('held', 'delayed')
-        OR (decided.state = 'kept' AND verdict.verdict = 'held'), false) AS blocks,
+    CASE
+        WHEN blocked.unsettled THEN seen.state = 'unsettled'
+        ELSE coalesce(
+            coalesce(decided.state, seen.state) IN ('held', 'delayed')
+            OR (decided.state = 'kept' AND verdict.verdict = 'held'), false)
+    END AS blocks,
     octo_name_is_within(wanted.name, caller.prefixes) AS allowed,
     CASE WHEN verdict.verdict = 'kept' THEN decided.lease_id ELSE updated.lease_id END AS lease_id,
     coalesce(updated.fencing_token, decided.fencing_token, seen.fencing_token) AS fencing_token,

@@ -9,13 +9,18 @@
 -- A retry must not pass over the name that its first try is just taking. So requests with the same key go one at a
 -- time: whoever does not get the key's lock is told `under_way`, and whoever gets it looks, with a snapshot taken
 -- after that (octo_key_is_live is volatile), whether the key has its lease already.
+--
+-- Names where somebody may be in line are not ours to take, and neither are those whose lease seems to have died with its
+-- session: settle.sql sees to all of those first (the verdict is `settle`), and we go again.
 WITH caller AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
-        request.lock_delay_seconds,
+        request.lock_delay_seconds, request.session_id,
+        CASE WHEN request.ephemeral THEN request.session_id END AS tied_to,
+        session.lives_until AS session_until,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
-        coalesce(request.owner, live.token_name) AS owner,
+        coalesce(request.owner, session.owner, live.token_name) AS owner,
         coalesce(request.ttl_seconds, live.default_ttl_seconds) AS ttl_seconds,
         live.token_id, live.public_id, live.token_name, live.space_id, live.team_id, live.max_ttl_seconds,
         live.max_hold_seconds, live.max_metadata_length, live.requests_per_second, live.space_is_full,
@@ -26,6 +31,8 @@ WITH caller AS MATERIALIZED (
             WHEN outside.name IS NOT NULL THEN 'name_not_allowed'
             WHEN request.ttl_seconds > live.max_ttl_seconds THEN 'ttl_too_long'
             WHEN char_length(request.metadata) > live.max_metadata_length THEN 'metadata_too_long'
+            WHEN request.session_id IS NOT NULL AND session.lives_until IS NULL THEN 'no_session'
+            WHEN session.lives_until <= clock_timestamp() THEN 'session_over'
             WHEN request.idempotency_digest IS NULL THEN NULL
             WHEN NOT pg_try_advisory_xact_lock(hashtextextended(request.digest || request.idempotency_digest, 0))
                 THEN 'under_way'
@@ -34,11 +41,16 @@ WITH caller AS MATERIALIZED (
         END AS refusal
     FROM json_to_record($1::json) AS request (
         digest text, request_id text, channel text, address inet, names json, ttl_seconds int, metadata text,
-        owner text, lock_delay_seconds int, idempotency_digest text, request_digest text
+        owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean, idempotency_digest text,
+        request_digest text
     )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
     ) AS live ON true
+    LEFT JOIN LATERAL (
+        SELECT owner, least(ended_at, expires_at) AS lives_until FROM octo_session
+        WHERE octo_session.id = request.session_id AND octo_session.token_id = live.token_id LIMIT 1
+    ) AS session ON true
     LEFT JOIN LATERAL (
         SELECT name FROM json_array_elements_text(request.names) AS name
         WHERE NOT octo_name_is_within(name, live.prefixes) LIMIT 1
@@ -49,6 +61,9 @@ seen AS MATERIALIZED (
         wanted.turn, wanted.name, lock.id, lock.lease_id, lock.fencing_token, lock.holder_id, lock.owner,
         lock.metadata, lock.acquired_at, lock.expires_at, lock.request_digest, lock.available_at,
         coalesce(lock.available_at <= clock_timestamp(), true) AS is_open,
+        coalesce(
+            (lock.available_at IS NULL OR lock.available_at <= clock_timestamp()) AND lock.last_waiter IS NOT NULL
+            OR lock.session_until <= least(lock.expires_at, clock_timestamp()), false) AS unsettled,
         lock.expires_at > clock_timestamp() AND lock.token_id = caller.token_id
             AND lock.idempotency_digest = caller.idempotency_digest AS recognised
     FROM caller
@@ -56,11 +71,18 @@ seen AS MATERIALIZED (
     LEFT JOIN LATERAL (
         SELECT
             id, lease_id, fencing_token, holder_id, token_id, owner, metadata, acquired_at, expires_at,
-            idempotency_digest, request_digest,
+            idempotency_digest, request_digest, last_waiter,
+            CASE WHEN tied_to IS NOT NULL THEN (
+                SELECT least(session.ended_at, session.expires_at)
+                FROM octo_session AS session WHERE session.id = octo_lock.tied_to
+            ) END AS session_until,
             coalesce(available_at, expires_at + lock_delay_seconds * interval '1 second') AS available_at
         FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = wanted.name LIMIT 1
     ) AS lock ON true
     WHERE coalesce(caller.refusal, 'known') = 'known'
+),
+unsettled AS MATERIALIZED (
+    SELECT array_agg(name ORDER BY turn) AS names FROM seen WHERE unsettled
 ),
 -- The retry of a request whose answer was lost: its lease, as it is.
 kept AS MATERIALIZED (
@@ -77,7 +99,9 @@ locked AS MATERIALIZED (
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.id
     WHERE seen.is_open
+      AND (SELECT names IS NULL FROM unsettled)
       AND (SELECT refusal IS NULL AND NOT space_is_full FROM caller)
+      AND lock.last_waiter IS NULL
       AND coalesce(
             coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
             <= clock_timestamp(), true)
@@ -93,6 +117,7 @@ newcomer AS MATERIALIZED (
     SELECT seen.turn, seen.name
     FROM seen
     WHERE seen.id IS NULL
+      AND (SELECT names IS NULL FROM unsettled)
       AND (SELECT refusal IS NULL AND NOT space_is_full FROM caller)
       AND seen.turn < coalesce((SELECT turn FROM locked), 2147483647)
     ORDER BY seen.turn
@@ -102,9 +127,10 @@ updated AS (
     UPDATE octo_lock AS lock SET
         fencing_token = octo_next_fencing_token(locked.fencing_token, clock.now),
         lease_id = gen_random_uuid(),
-        holder_id = octo_holder_id(caller.public_id, NULL),
+        holder_id = octo_holder_id(caller.public_id, caller.session_id),
         token_id = caller.token_id,
-        session_id = NULL,
+        session_id = caller.session_id,
+        tied_to = caller.tied_to,
         owner = caller.owner,
         metadata = caller.metadata,
         ttl_seconds = caller.ttl_seconds,
@@ -130,15 +156,15 @@ inserted AS (
     INSERT INTO octo_lock AS lock (
         space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds, acquired_at,
         renewed_at, expires_at, renewals, idempotency_digest, request_digest, sweep_at, lock_delay_seconds,
-        created_at, changed_at
+        session_id, tied_to, created_at, changed_at
     )
     SELECT
         caller.space_id, newcomer.name, octo_next_fencing_token(0, clock.now), gen_random_uuid(),
-        octo_holder_id(caller.public_id, NULL), caller.token_id, caller.owner, caller.metadata, caller.ttl_seconds,
+        octo_holder_id(caller.public_id, caller.session_id), caller.token_id, caller.owner, caller.metadata, caller.ttl_seconds,
         clock.now, clock.now, clock.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
         0, caller.idempotency_digest, caller.request_digest,
         clock.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
-        caller.lock_delay_seconds, clock.now, clock.now
+        caller.lock_delay_seconds, caller.session_id, caller.tied_to, clock.now, clock.now
     FROM newcomer
     CROSS JOIN caller
     CROSS JOIN clock
@@ -184,6 +210,7 @@ recorded AS (
 )
 SELECT
     CASE
+        WHEN unsettled.names IS NOT NULL THEN 'settle'
         WHEN caller.refusal = 'known' THEN coalesce(kept.verdict, 'again')
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
         WHEN granted.expires_at > clock_timestamp() THEN 'acquired'
@@ -207,8 +234,10 @@ SELECT
     caller.space_id,
     caller.max_ttl_seconds,
     caller.max_metadata_length,
-    caller.requests_per_second
+    caller.requests_per_second,
+    unsettled.names AS unsettled
 FROM caller
+CROSS JOIN unsettled
 LEFT JOIN granted ON true
 LEFT JOIN kept ON true
 LEFT JOIN (SELECT id, name FROM seen WHERE is_open ORDER BY turn LIMIT 1) AS open ON true

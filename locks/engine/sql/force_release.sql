@@ -3,6 +3,7 @@
 -- $1 is a JSON array of requests.ForceRelease. Whoever asks is a token (its digest is given and checked here) or a
 -- person, whom the caller has authorised for the space. The guard, when given, is the fencing token they were
 -- looking at: if the lock has changed hands since, nothing happens. Locks first, then the clock, as in acquire.sql.
+-- Where somebody may be in line, or the lease is tied to a session, it is left to settle.sql.
 WITH caller AS MATERIALIZED (
     SELECT
         request.n, request.name, request.guard, request.reason, request.lock_delay_seconds, request.request_id,
@@ -41,7 +42,8 @@ locked AS MATERIALIZED (
         seen.n, seen.name, seen.guard, seen.reason, seen.request_id, seen.channel, seen.address, seen.detail,
         seen.space_id, seen.team_id, seen.actor_id, seen.actor_name, seen.actor_kind, lock.id, lock.lease_id,
         lock.fencing_token, lock.owner, lock.holder_id, lock.metadata, lock.token_id AS holder_token_id, lock.acquired_at,
-        lock.expires_at, coalesce(seen.lock_delay_seconds, lock.lock_delay_seconds) AS delay_seconds
+        lock.expires_at, lock.last_waiter, lock.tied_to,
+        coalesce(seen.lock_delay_seconds, lock.lock_delay_seconds) AS delay_seconds
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.id
     ORDER BY seen.space_id, seen.name
@@ -55,6 +57,7 @@ judged AS MATERIALIZED (
         locked.*, clock.now,
         CASE
             WHEN locked.lease_id IS NULL OR locked.expires_at <= clock.now THEN 'no_lease'
+            WHEN locked.last_waiter IS NOT NULL OR locked.tied_to IS NOT NULL THEN 'settle'
             WHEN locked.guard <> locked.fencing_token THEN 'changed_hands'
             ELSE 'released'
         END AS verdict
@@ -75,7 +78,7 @@ decided AS MATERIALIZED (
 ),
 updated AS (
     UPDATE octo_lock AS lock SET
-        lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, owner = NULL, metadata = NULL,
+        lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, tied_to = NULL, owner = NULL, metadata = NULL,
         ttl_seconds = NULL, acquired_at = NULL, renewed_at = NULL, expires_at = NULL, renewals = NULL,
         idempotency_digest = NULL, request_digest = NULL, sweep_at = NULL,
         lock_delay_seconds = decided.delay_seconds,

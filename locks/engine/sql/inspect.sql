@@ -1,13 +1,14 @@
 -- Inspect: what is known of each name, one row for each request of the batch, in its order. Changes nothing.
 --
--- $1 is a JSON array of requests.Inspect. A lease that has run out is free, whether or not the sweep has been.
+-- $1 is a JSON array of requests.Inspect. A lease that has run out, by itself or with its session, is free, whether or
+-- not the sweep has been.
 SELECT
     caller.n,
     CASE
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
-        WHEN lock.expires_at > clock.now THEN 'held'
+        WHEN lock.lives_until > clock.now THEN 'held'
         WHEN lock.available_at > clock.now
-             OR lock.expires_at + lock.lock_delay_seconds * interval '1 second' > clock.now THEN 'delayed'
+             OR lock.lives_until + lock.lock_delay_seconds * interval '1 second' > clock.now THEN 'delayed'
         ELSE 'free'
     END AS verdict,
     caller.name,
@@ -19,10 +20,11 @@ SELECT
     lock.renewed_at,
     lock.expires_at,
     lock.session_id IS NOT NULL AS session_id_present,
-    coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
+    coalesce(lock.available_at, lock.lives_until + lock.lock_delay_seconds * interval '1 second') AS available_at,
     (
         SELECT count(*)::int FROM octo_waiter
         WHERE octo_waiter.space_id = caller.space_id AND octo_waiter.name = caller.name
+          AND octo_waiter.lease_id IS NULL
     ) AS waiters,
     clock.now,
     caller.space_id,
@@ -42,7 +44,13 @@ FROM (
 ) AS caller
 CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
 LEFT JOIN LATERAL (
-    SELECT * FROM octo_lock
+    SELECT
+        octo_lock.*,
+        CASE WHEN tied_to IS NULL THEN expires_at ELSE (
+            SELECT least(octo_lock.expires_at, session.ended_at, session.expires_at)
+            FROM octo_session AS session WHERE session.id = octo_lock.tied_to
+        ) END AS lives_until
+    FROM octo_lock
     WHERE caller.refusal IS NULL AND octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name
     LIMIT 1
 ) AS lock ON true

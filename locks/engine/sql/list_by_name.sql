@@ -30,10 +30,20 @@ LEFT JOIN LATERAL (
           AND starts_with(lock.name, $2::text)
           AND octo_name_is_within(lock.name, caller.prefixes)
           AND ($3::text IS NULL OR lock.owner = $3)
-          AND ($4::text <> 'held' OR (lock.lease_id IS NOT NULL AND lock.expires_at > clock.now))
+          AND ($4::text <> 'held' OR (
+                lock.lease_id IS NOT NULL AND lock.expires_at > clock.now
+                AND (lock.tied_to IS NULL OR EXISTS (
+                    SELECT FROM octo_session AS session
+                    WHERE session.id = lock.tied_to AND session.ended_at IS NULL AND session.expires_at > clock.now))))
           AND ($4::text <> 'delayed' OR (
-                coalesce(lock.expires_at <= clock.now, true)
-                AND coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
+                coalesce(CASE WHEN lock.tied_to IS NULL THEN lock.expires_at ELSE (
+                    SELECT least(lock.expires_at, session.ended_at, session.expires_at)
+                    FROM octo_session AS session WHERE session.id = lock.tied_to
+                ) END <= clock.now, true)
+                AND coalesce(lock.available_at, lock.lock_delay_seconds * interval '1 second' + CASE WHEN lock.tied_to IS NULL THEN lock.expires_at ELSE (
+                    SELECT least(lock.expires_at, session.ended_at, session.expires_at)
+                    FROM octo_session AS session WHERE session.id = lock.tied_to
+                ) END)
                     > clock.now))
         LIMIT 10001
     ) AS matching
@@ -42,17 +52,29 @@ LEFT JOIN LATERAL (
     SELECT
         lock.name,
         CASE
-            WHEN lock.expires_at > clock.now THEN 'held'
+            WHEN CASE WHEN lock.tied_to IS NULL THEN lock.expires_at ELSE (
+                SELECT least(lock.expires_at, session.ended_at, session.expires_at)
+                FROM octo_session AS session WHERE session.id = lock.tied_to
+            ) END > clock.now THEN 'held'
             WHEN lock.available_at > clock.now
-                 OR lock.expires_at + lock.lock_delay_seconds * interval '1 second' > clock.now THEN 'delayed'
+                 OR lock.lock_delay_seconds * interval '1 second' + CASE WHEN lock.tied_to IS NULL THEN lock.expires_at ELSE (
+                     SELECT least(lock.expires_at, session.ended_at, session.expires_at)
+                     FROM octo_session AS session WHERE session.id = lock.tied_to
+                 ) END > clock.now THEN 'delayed'
             ELSE 'free'
         END AS status,
         lock.fencing_token, lock.holder_id, lock.owner, lock.metadata, lock.acquired_at, lock.renewed_at,
         lock.expires_at, lock.session_id IS NOT NULL AS session_id_present,
-        coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
+        coalesce(
+            lock.available_at, lock.lock_delay_seconds * interval '1 second' + CASE WHEN lock.tied_to IS NULL THEN lock.expires_at ELSE (
+                SELECT least(lock.expires_at, session.ended_at, session.expires_at)
+                FROM octo_session AS session WHERE session.id = lock.tied_to
+            ) END
+        ) AS available_at,
         (
             SELECT count(*)::int FROM octo_waiter
             WHERE octo_waiter.space_id = lock.space_id AND octo_waiter.name = lock.name
+              AND octo_waiter.lease_id IS NULL
         ) AS waiters
     FROM octo_lock AS lock
     WHERE caller.refusal IS NULL
@@ -61,10 +83,20 @@ LEFT JOIN LATERAL (
       AND starts_with(lock.name, $2::text)
       AND octo_name_is_within(lock.name, caller.prefixes)
       AND ($3::text IS NULL OR lock.owner = $3)
-      AND ($4::text <> 'held' OR (lock.lease_id IS NOT NULL AND lock.expires_at > clock.now))
+      AND ($4::text <> 'held' OR (
+                lock.lease_id IS NOT NULL AND lock.expires_at > clock.now
+                AND (lock.tied_to IS NULL OR EXISTS (
+                    SELECT FROM octo_session AS session
+                    WHERE session.id = lock.tied_to AND session.ended_at IS NULL AND session.expires_at > clock.now))))
       AND ($4::text <> 'delayed' OR (
-            coalesce(lock.expires_at <= clock.now, true)
-            AND coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
+            coalesce(CASE WHEN lock.tied_to IS NULL THEN lock.expires_at ELSE (
+                    SELECT least(lock.expires_at, session.ended_at, session.expires_at)
+                    FROM octo_session AS session WHERE session.id = lock.tied_to
+                ) END <= clock.now, true)
+            AND coalesce(lock.available_at, lock.lock_delay_seconds * interval '1 second' + CASE WHEN lock.tied_to IS NULL THEN lock.expires_at ELSE (
+                    SELECT least(lock.expires_at, session.ended_at, session.expires_at)
+                    FROM octo_session AS session WHERE session.id = lock.tied_to
+                ) END)
                 > clock.now))
     ORDER BY lock.name
     LIMIT $5::int

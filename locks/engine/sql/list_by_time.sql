@@ -32,6 +32,9 @@ LEFT JOIN LATERAL (
           AND ($3::text IS NULL OR lock.owner = $3)
           AND lock.lease_id IS NOT NULL
           AND lock.expires_at > clock.now
+          AND (lock.tied_to IS NULL OR EXISTS (
+                SELECT FROM octo_session AS session
+                WHERE session.id = lock.tied_to AND session.ended_at IS NULL AND session.expires_at > clock.now))
         LIMIT 10001
     ) AS matching
 ) AS total ON true
@@ -45,6 +48,7 @@ LEFT JOIN LATERAL (
         (
             SELECT count(*)::int FROM octo_waiter
             WHERE octo_waiter.space_id = lock.space_id AND octo_waiter.name = lock.name
+              AND octo_waiter.lease_id IS NULL
         ) AS waiters
     FROM octo_lock AS lock
     WHERE caller.refusal IS NULL
@@ -56,6 +60,9 @@ LEFT JOIN LATERAL (
       AND ($3::text IS NULL OR lock.owner = $3)
       AND lock.lease_id IS NOT NULL
       AND lock.expires_at > clock.now
+      AND (lock.tied_to IS NULL OR EXISTS (
+            SELECT FROM octo_session AS session
+            WHERE session.id = lock.tied_to AND session.ended_at IS NULL AND session.expires_at > clock.now))
     ORDER BY CASE $4::text WHEN 'expires_at' THEN lock.expires_at ELSE lock.acquired_at END, lock.name
     LIMIT $5::int
 ) AS page ON true

@@ -1,7 +1,8 @@
 -- Release: one row for each request of the batch, in its order.
 --
 -- $1 is a JSON array of requests.Release. Locks first, then the clock, as in acquire.sql. A lease that has run out
--- is not ours to release any more: the sweep or the next acquire records how it ended.
+-- is not ours to release any more: the sweep or the next acquire records how it ended. Where somebody may be in line,
+-- or the lease seems to have died with its session, nothing is changed: settle.sql releases it and hands it on.
 WITH caller AS MATERIALIZED (
     SELECT
         request.n, request.name, request.lease_id, request.request_id, request.channel, request.address,
@@ -22,13 +23,20 @@ seen AS MATERIALIZED (
     SELECT
         caller.*, lock.id,
         CASE
-            WHEN lock.lease_id = caller.lease_id THEN 'ours'
-            WHEN lock.expires_at > clock_timestamp() THEN 'held_by_another'
+            WHEN lock.lease_id = caller.lease_id THEN
+                CASE WHEN lock.session_until <= clock_timestamp() THEN 'unsettled' ELSE 'ours' END
+            WHEN least(lock.expires_at, lock.session_until) > clock_timestamp() THEN 'held_by_another'
             ELSE 'no_lease'
         END AS state
     FROM caller
     LEFT JOIN LATERAL (
-        SELECT * FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
+        SELECT
+            id, lease_id, expires_at,
+            CASE WHEN tied_to IS NOT NULL THEN (
+                SELECT least(session.ended_at, session.expires_at)
+                FROM octo_session AS session WHERE session.id = octo_lock.tied_to
+            ) END AS session_until
+        FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
     ) AS lock ON true
     WHERE caller.refusal IS NULL
 ),
@@ -37,7 +45,7 @@ locked AS MATERIALIZED (
         seen.n, seen.name, seen.request_id, seen.channel, seen.address, seen.token_id, seen.token_name,
         seen.space_id, seen.team_id, lock.id, lock.lease_id IS NOT DISTINCT FROM seen.lease_id AS ours,
         lock.fencing_token, lock.owner, lock.holder_id, lock.metadata, lock.token_id AS holder_token_id,
-        lock.acquired_at, lock.expires_at, lock.lock_delay_seconds
+        lock.acquired_at, lock.expires_at, lock.lock_delay_seconds, lock.last_waiter
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.id
     WHERE seen.state = 'ours'
@@ -55,6 +63,7 @@ decided AS MATERIALIZED (
             WHEN locked.expires_at > clock.now THEN
                 CASE
                     WHEN NOT locked.ours THEN 'held_by_another'
+                    WHEN locked.last_waiter IS NOT NULL THEN 'settle'
                     WHEN row_number() OVER (PARTITION BY locked.id ORDER BY locked.n) = 1 THEN 'released'
                     ELSE 'no_lease'
                 END
@@ -65,7 +74,7 @@ decided AS MATERIALIZED (
 ),
 updated AS (
     UPDATE octo_lock AS lock SET
-        lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, owner = NULL, metadata = NULL,
+        lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, tied_to = NULL, owner = NULL, metadata = NULL,
         ttl_seconds = NULL, acquired_at = NULL, renewed_at = NULL, expires_at = NULL, renewals = NULL,
         idempotency_digest = NULL, request_digest = NULL, sweep_at = NULL,
         available_at = decided.now + nullif(decided.lock_delay_seconds, 0) * interval '1 second',
@@ -87,7 +96,11 @@ recorded AS (
 )
 SELECT
     caller.n,
-    coalesce(caller.refusal, decided.verdict, nullif(seen.state, 'ours'), 'again') AS verdict,
+    coalesce(
+        caller.refusal, decided.verdict,
+        CASE seen.state WHEN 'ours' THEN NULL WHEN 'unsettled' THEN 'settle' ELSE seen.state END,
+        'again'
+    ) AS verdict,
     caller.name,
     caller.lease_id,
     CASE WHEN decided.verdict = 'released' THEN decided.fencing_token END AS fencing_token,

@@ -6,7 +6,8 @@
 -- is locked first and the clock read after (see acquire.sql): what counts is the lease as the last writer left it,
 -- at the time when nobody else can change it. An expired lease is never revived. Nothing indexed changes unless the
 -- new expiry is earlier than the sweep's next look, so a heartbeat is a heap-only update. Several requests for one
--- lease count in their order, so the last one's expiry stays.
+-- lease count in their order, so the last one's expiry stays. A lease that seems to have died with its session is
+-- settled first (see acquire.sql).
 WITH caller AS MATERIALIZED (
     SELECT
         request.n, request.name, request.lease_id, request.ttl_seconds, live.space_id, live.max_ttl_seconds,
@@ -26,21 +27,28 @@ WITH caller AS MATERIALIZED (
 ),
 seen AS MATERIALIZED (
     SELECT
-        caller.*, lock.id,
+        caller.*, lock.id, lock.session_until,
         CASE
-            WHEN lock.lease_id = caller.lease_id THEN 'ours'
-            WHEN lock.expires_at > clock_timestamp() THEN 'held_by_another'
+            WHEN lock.lease_id = caller.lease_id THEN
+                CASE WHEN lock.session_until <= clock_timestamp() THEN 'unsettled' ELSE 'ours' END
+            WHEN least(lock.expires_at, lock.session_until) > clock_timestamp() THEN 'held_by_another'
             ELSE 'no_lease'
         END AS state
     FROM caller
     LEFT JOIN LATERAL (
-        SELECT * FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
+        SELECT
+            id, lease_id, expires_at,
+            CASE WHEN tied_to IS NOT NULL THEN (
+                SELECT least(session.ended_at, session.expires_at)
+                FROM octo_session AS session WHERE session.id = octo_lock.tied_to
+            ) END AS session_until
+        FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
     ) AS lock ON true
     WHERE caller.refusal IS NULL
 ),
 locked AS MATERIALIZED (
     SELECT
-        seen.n, seen.max_hold_seconds, lock.id, lock.fencing_token, lock.acquired_at, lock.renewed_at,
+        seen.n, seen.max_hold_seconds, seen.session_until, lock.id, lock.fencing_token, lock.acquired_at, lock.renewed_at,
         lock.expires_at, lock.lease_id IS NOT DISTINCT FROM seen.lease_id AS ours,
         coalesce(seen.ttl_seconds, least(lock.ttl_seconds, seen.max_ttl_seconds)) AS ttl_seconds
     FROM seen
@@ -59,6 +67,7 @@ decided AS MATERIALIZED (
             WHEN NOT locked.ours THEN
                 CASE WHEN locked.expires_at > clock.now THEN 'held_by_another' ELSE 'no_lease' END
             WHEN locked.expires_at <= clock.now THEN 'no_lease'
+            WHEN locked.session_until <= clock.now THEN NULL
             WHEN locked.acquired_at + locked.max_hold_seconds * interval '1 second' <= clock.now THEN 'held_too_long'
             ELSE 'renewed'
         END AS verdict,
@@ -83,7 +92,11 @@ updated AS (
 )
 SELECT
     caller.n,
-    coalesce(caller.refusal, decided.verdict, nullif(seen.state, 'ours'), 'again') AS verdict,
+    coalesce(
+        caller.refusal, decided.verdict,
+        CASE seen.state WHEN 'ours' THEN NULL WHEN 'unsettled' THEN 'settle' ELSE seen.state END,
+        'again'
+    ) AS verdict,
     caller.name,
     caller.lease_id,
     CASE WHEN decided.verdict = 'renewed' THEN decided.fencing_token END AS fencing_token,

@@ -6,11 +6,13 @@
 -- its expiry. SKIP LOCKED: a row that somebody else holds is being renewed, released, taken over (which records
 -- the expiry itself) or swept, and whatever is left of it is found the next time. Nothing here ever waits for a row,
 -- so any number of sweeps can run at once, and the row lock makes sure that one of them has each lease.
--- The clock is read after the rows are locked, as in acquire.sql.
+-- The clock is read after the rows are locked, as in acquire.sql. Where somebody may be in line, or the lease was tied to
+-- a session, it is only named in `unsettled`: settle.sql ends it and hands it on.
 WITH due AS MATERIALIZED (
     SELECT
         lock.id, lock.space_id, lock.name, lock.fencing_token, lock.owner, lock.holder_id, lock.metadata,
-        lock.token_id, lock.acquired_at, lock.expires_at, lock.lock_delay_seconds
+        lock.token_id, lock.acquired_at, lock.expires_at, lock.lock_delay_seconds,
+        lock.last_waiter IS NOT NULL OR lock.tied_to IS NOT NULL AS unsettled
     FROM octo_lock AS lock
     -- The statement's own time, not clock_timestamp(): that could not be looked up in an index.
     WHERE lock.lease_id IS NOT NULL AND lock.sweep_at <= statement_timestamp()
@@ -22,11 +24,11 @@ clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now, found FROM (SELECT count(*)::int AS found FROM due) AS all_locked
 ),
 over AS MATERIALIZED (
-    SELECT due.*, clock.now FROM due CROSS JOIN clock WHERE due.expires_at <= clock.now
+    SELECT due.*, clock.now FROM due CROSS JOIN clock WHERE due.expires_at <= clock.now AND NOT due.unsettled
 ),
 cleared AS (
     UPDATE octo_lock AS lock SET
-        lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, owner = NULL, metadata = NULL,
+        lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, tied_to = NULL, owner = NULL, metadata = NULL,
         ttl_seconds = NULL, acquired_at = NULL, renewed_at = NULL, expires_at = NULL, renewals = NULL,
         idempotency_digest = NULL, request_digest = NULL, sweep_at = NULL,
         -- From the expiry, not from now: a late sweep closes no name for longer. How long the delay is stays in the
@@ -54,4 +56,9 @@ recorded AS (
     JOIN octo_space AS space ON space.id = over.space_id
     ORDER BY over.expires_at, over.id
 )
-SELECT clock.found, (SELECT count(*)::int FROM over) AS expired FROM clock
+SELECT
+    clock.found,
+    (SELECT count(*)::int FROM over) AS expired,
+    (SELECT array_agg(space_id ORDER BY space_id, name) FROM due WHERE unsettled AND expires_at <= clock.now) AS spaces,
+    (SELECT array_agg(name ORDER BY space_id, name) FROM due WHERE unsettled AND expires_at <= clock.now) AS names
+FROM clock

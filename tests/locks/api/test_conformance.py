@@ -41,4 +41,4 @@ def test_every_answer_is_as_described(committed, space, tmp_path):
             capture_output=True, text=True, check=False, cwd=tmp_path,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    assert "Tested: 16" in done.stdout, done.stdout[-2000:]
+    assert "Tested: 20" in done.stdout, done.stdout[-2000:]

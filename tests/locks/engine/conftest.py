@@ -7,7 +7,18 @@ import pytest
 from locks.bearer import parse
 from locks.engine import outcomes, requests
 from locks.engine.execution import perform
-from locks.engine.operations import acquire, acquire_all, claim_next, force_release, inspect, release, renew
+from locks.engine.operations import (
+    acquire,
+    acquire_all,
+    claim_next,
+    end_session,
+    force_release,
+    inspect,
+    keep_alive,
+    open_session,
+    release,
+    renew,
+)
 
 
 class Engine:
@@ -37,6 +48,15 @@ class Engine:
 
     def claim_next(self, names: list[str], **terms) -> outcomes.Claimed:
         return perform(claim_next(requests.ClaimNext(digest=self.digest, names=names, **terms)))
+
+    def open_session(self, **terms) -> outcomes.SessionSeen:
+        return perform(open_session(requests.OpenSession(digest=self.digest, **terms)))
+
+    def keep_alive(self, session_id: UUID) -> outcomes.KeptAlive:
+        return perform(keep_alive([requests.OfSession(digest=self.digest, session_id=session_id)]))[0]
+
+    def end_session(self, session_id: UUID) -> outcomes.SessionEnded:
+        return perform(end_session(requests.OfSession(digest=self.digest, session_id=session_id)))
 
     def acquire_all(self, names: list[str], **terms) -> list[outcomes.AcquiredTogether]:
         return perform(acquire_all(requests.AcquireAll(digest=self.digest, names=names, **terms)))

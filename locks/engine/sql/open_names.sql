@@ -1,0 +1,22 @@
+-- The names for which requests wait at this server although nobody holds them any more: a lease ran out, alone or with its
+-- session, was not picked up, or a delay is over. To be settled.
+--
+-- $1 is the server.
+SELECT lock.space_id, lock.name
+FROM (
+    SELECT DISTINCT space_id, name FROM octo_waiter WHERE server_id = $1::uuid AND lease_id IS NULL
+) AS waited_for
+CROSS JOIN LATERAL (
+    SELECT
+        octo_lock.space_id, octo_lock.name, octo_lock.available_at, octo_lock.lock_delay_seconds,
+        CASE WHEN tied_to IS NULL THEN expires_at ELSE (
+            SELECT least(octo_lock.expires_at, session.ended_at, session.expires_at)
+            FROM octo_session AS session WHERE session.id = octo_lock.tied_to
+        ) END AS lives_until
+    FROM octo_lock
+    WHERE octo_lock.space_id = waited_for.space_id AND octo_lock.name = waited_for.name
+    LIMIT 1
+) AS lock
+WHERE coalesce(
+    coalesce(lock.available_at, lock.lives_until + lock.lock_delay_seconds * interval '1 second') <= clock_timestamp(),
+    true)

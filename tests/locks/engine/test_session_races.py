@@ -1,0 +1,141 @@
+"""Sessions at the moment of their death: whoever declares one dead and whoever keeps it alive agree who was first."""
+
+import time
+
+import pytest
+from django.db import transaction
+
+from locks.engine import requests
+from locks.engine.execution import perform
+from locks.engine.operations import acquire
+from locks.engine.upkeep import sweep_sessions
+from locks.history.verification import verify
+from locks.models import Event, Lock, Session
+from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
+from tests.locks.engine.passing_time import pass_seconds
+
+pytestmark = pytest.mark.usefixtures("committed")
+
+
+@pytest.fixture
+def other(committed):
+    with meanwhile() as other:
+        yield other
+
+
+@pytest.fixture
+def session(engine):
+    """About to end: half a second is left of it."""
+    found = engine.open_session(ttl_seconds=10, owner="first").session_id
+    engine.acquire("deploy", ttl_seconds=3600, session_id=found)
+    engine.acquire("other", ttl_seconds=3600, session_id=found)
+    pass_seconds(9.5)
+    return found
+
+
+@pytest.fixture
+def living(engine):
+    found = engine.open_session(owner="first").session_id
+    engine.acquire_all(["deploy", "other"], session_id=found)
+    return found
+
+
+def wait_until_over(session, other) -> None:
+    expires_at = Session.objects.get(pk=session).expires_at
+    while other.now() <= expires_at:
+        time.sleep(0.01)
+
+
+def test_a_keepalive_that_is_under_way_counts(engine, other, session):
+    wait_for = Session.objects.get(pk=session).expires_at
+    with transaction.atomic():
+        assert engine.keep_alive(session).verdict == "kept_alive"
+        while other.now() <= wait_for:
+            time.sleep(0.01)
+        # By every snapshot the session is over now; only who waits for the keepalive learns better.
+        second = other.waits(engine.acquire, "deploy", owner="second")
+    answer = second.result(LONGEST_WAIT)
+    assert (answer.verdict, answer.owner) == ("held", "first")
+
+
+def test_a_keepalive_that_was_rolled_back_does_not(engine, other, session):
+    wait_for = Session.objects.get(pk=session).expires_at
+    with transaction.atomic():
+        engine.keep_alive(session)
+        while other.now() <= wait_for:
+            time.sleep(0.01)
+        second = other.waits(engine.acquire, "deploy", owner="second")
+        transaction.set_rollback(True)
+    assert second.result(LONGEST_WAIT).owner == "second"
+
+
+def test_once_declared_dead_no_keepalive_revives_it(engine, other, session):
+    """It began in time, and would have been in time without the wait; but its lock has another holder by then."""
+    with transaction.atomic():
+        wait_until_over(session, other)
+        assert engine.acquire("deploy", owner="second").verdict == "acquired"
+        late = other.waits(engine.keep_alive, session)
+    assert late.result(LONGEST_WAIT).verdict == "session_over"
+    assert engine.inspect("other").verdict == "free"
+
+
+def test_a_keepalive_that_waited_past_the_end_is_too_late(engine, other, session):
+    with transaction.atomic():
+        Session.objects.select_for_update(no_key=True).get(pk=session)
+        late = other.waits(engine.keep_alive, session)
+        wait_until_over(session, other)
+    assert late.result(LONGEST_WAIT).verdict == "session_over"
+
+
+def test_many_keepalives_do_not_hinder_an_acquire_with_the_session(engine, other, living):
+    with transaction.atomic():
+        engine.keep_alive(living)
+        got = other.starts(engine.acquire, "third", session_id=living).result(LONGEST_WAIT)
+    assert got.verdict == "acquired"
+
+
+def test_ending_meets_an_acquire_that_is_under_way(engine, other, living):
+    """Whichever comes first, nothing of an ended session is alive, and the sweep finds what was left."""
+    engine.release("third", engine.acquire("third").lease_id)
+    with transaction.atomic():
+        Lock.objects.select_for_update(no_key=True).get(name="third")
+        late = other.waits(engine.acquire, "third", session_id=living, ttl_seconds=60)
+        with meanwhile() as another:
+            assert another.starts(engine.end_session, living).result(LONGEST_WAIT).verdict == "ended"
+    late.result(LONGEST_WAIT)
+    assert engine.inspect("third").verdict == "free"
+    assert engine.acquire("third").verdict == "acquired"
+    assert perform(verify()).contradictions == []
+
+
+def test_ending_and_taking_over_record_each_end_once(engine, other, living):
+    with transaction.atomic():
+        Lock.objects.select_for_update(no_key=True).get(name="deploy")
+        ending = other.waits(engine.end_session, living)
+        # Free already, although its end is not recorded yet.
+        assert engine.acquire("other", owner="second").verdict == "acquired"
+    assert ending.result(LONGEST_WAIT).verdict == "ended"
+    for name in ("deploy", "other"):
+        assert Event.objects.filter(lock_name=name, kind="released").count() == 1
+    assert perform(verify()).contradictions == []
+
+
+def test_a_batch_with_locks_of_dead_and_living_sessions(engine, session):
+    living = engine.open_session().session_id
+    engine.acquire("living", session_id=living)
+    pass_seconds(1)
+    asked = [
+        requests.Acquire(digest=engine.digest, name=name) for name in ("deploy", "living", "other", "deploy", "new")
+    ]
+    answers = perform(acquire(asked))
+    assert [answer.verdict for answer in answers] == ["acquired", "held", "acquired", "held", "acquired"]
+
+
+def test_two_sweeps_at_once_free_each_lock_once(engine, other, session):
+    pass_seconds(1)
+    first = other.starts(lambda: perform(sweep_sessions()))
+    perform(sweep_sessions())
+    first.result(LONGEST_WAIT)
+    perform(sweep_sessions())
+    assert Event.objects.filter(kind="expired").count() == 2
+    assert perform(verify()).contradictions == []

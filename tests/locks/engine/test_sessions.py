@@ -1,0 +1,225 @@
+"""Sessions: a lease that is tied to one lives while both do, for everybody who asks, whoever has swept or not."""
+
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+
+from locks.engine import requests, statements
+from locks.engine.execution import perform
+from locks.engine.operations import count_live, listing
+from locks.engine.upkeep import sweep, sweep_sessions
+from locks.history.verification import verify
+from locks.models import Event, Lock, Session, SpaceUsage
+from tests.conftest import issue
+from tests.locks.engine.conftest import Engine
+from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.plans import explain
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def session(engine):
+    return engine.open_session(ttl_seconds=30, owner="runner-7").session_id
+
+
+@pytest.fixture
+def dead(engine, session):
+    """A session that ran out, unnoticed, under a lease that would have lasted for an hour."""
+    lease = engine.acquire("deploy", ttl_seconds=3600, session_id=session)
+    pass_seconds(31)
+    return lease
+
+
+def happened(name: str = "deploy") -> list[tuple[str, str | None]]:
+    return list(Event.objects.filter(lock_name=name).order_by("id").values_list("kind", "reason"))
+
+
+class TestLife:
+    def test_a_lease_lives_while_its_session_is_kept_alive(self, engine, session):
+        engine.acquire("deploy", ttl_seconds=3600, session_id=session)
+        for _ in range(3):
+            pass_seconds(20)
+            assert engine.keep_alive(session).verdict == "kept_alive"
+        assert engine.inspect("deploy").verdict == "held"
+
+    def test_its_own_expiry_counts_as_well(self, engine, session):
+        engine.acquire("deploy", ttl_seconds=5, session_id=session)
+        pass_seconds(6)
+        assert engine.inspect("deploy").verdict == "free"
+        assert engine.acquire("deploy").verdict == "acquired"
+        assert happened() == [("acquired", None), ("expired", None), ("acquired", None)]
+
+    def test_a_lease_that_is_not_ephemeral_outlives_it(self, engine, session):
+        engine.acquire("deploy", ttl_seconds=3600, session_id=session, ephemeral=False)
+        pass_seconds(31)
+        found = engine.inspect("deploy")
+        assert (found.verdict, found.session_id_present) == ("held", True)
+        assert perform(sweep_sessions()) == 1
+        assert engine.inspect("deploy").verdict == "held"
+
+    def test_the_holder_is_a_pseudonym_of_token_and_session(self, engine, session):
+        other = engine.open_session().session_id
+        first, second = engine.acquire("a", session_id=session), engine.acquire("b", session_id=session)
+        assert first.holder_id == second.holder_id
+        assert (
+            len({first.holder_id, engine.acquire("c", session_id=other).holder_id, engine.acquire("d").holder_id}) == 3
+        )
+
+    def test_the_owner_is_the_sessions_unless_told_otherwise(self, engine, session):
+        assert engine.acquire("a", session_id=session).owner == "runner-7"
+        assert engine.acquire("b", session_id=session, owner="step 2").owner == "step 2"
+
+    def test_a_keepalive_never_revives(self, engine, session):
+        pass_seconds(31)
+        assert engine.keep_alive(session).verdict == "session_over"
+        assert engine.acquire("deploy", session_id=session).verdict == "session_over"
+
+    def test_a_session_is_its_tokens_alone(self, engine, session, space):
+        other = Engine(issue(space, "other", "locks:read", "locks:write"))
+        assert other.keep_alive(session).verdict == "no_session"
+        assert other.acquire("deploy", session_id=session).verdict == "no_session"
+        assert other.end_session(session).verdict == "no_session"
+        assert engine.acquire("deploy", session_id=uuid4()).verdict == "no_session"
+
+    def test_one_keepalive_is_one_heap_only_update(self, engine, session):
+        for number in range(50):
+            engine.acquire(f"job-{number}", session_id=session)
+        plan = str(explain(statements.KEEP_ALIVE, [f'[{{"n":0,"digest":"{engine.digest}","session_id":"{session}"}}]']))
+        assert "octo_lock" not in plan
+        before = Session.objects.get().expires_at
+        engine.keep_alive(session)
+        after = Session.objects.get()
+        assert after.expires_at > before
+        # No index knows when a session was kept alive, or until when.
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT indexdef FROM pg_indexes WHERE tablename = 'octo_session'")
+            indexed = " ".join(definition for (definition,) in cursor.fetchall())
+        assert "expires_at" not in indexed
+        assert "kept_alive_at" not in indexed
+
+
+class TestAskingAgain:
+    def test_the_same_session_keeps_its_lease_and_never_for_less(self, engine, session):
+        first = engine.acquire("deploy", ttl_seconds=60, session_id=session, metadata="m")
+        again = engine.acquire("deploy", ttl_seconds=10, session_id=session, metadata="other")
+        assert (again.verdict, again.lease_id, again.metadata) == ("kept", first.lease_id, "m")
+        assert (again.fencing_token, again.expires_at) == (first.fencing_token, first.expires_at)
+        assert engine.acquire("deploy", ttl_seconds=90, session_id=session).expires_at > first.expires_at
+
+    def test_another_session_of_the_same_token_is_told_held(self, engine, session):
+        engine.acquire("deploy", session_id=session)
+        assert engine.acquire("deploy", session_id=engine.open_session().session_id).verdict == "held"
+        assert engine.acquire("deploy").verdict == "held"
+
+    def test_all_of_its_locks_at_once(self, engine, session):
+        first = engine.acquire_all(["a", "b"], session_id=session)
+        again = engine.acquire_all(["b", "a"], session_id=session)
+        assert {row.verdict for row in again} == {"kept"}
+        assert {row.lease_id for row in again} == {row.lease_id for row in first}
+
+
+class TestDeath:
+    """Before any sweep."""
+
+    def test_acquire_takes_over_and_the_history_tells_why(self, engine, dead):
+        lease = engine.acquire("deploy", owner="next")
+        assert (lease.verdict, lease.owner) == ("acquired", "next")
+        assert lease.fencing_token > dead.fencing_token
+        assert happened() == [("acquired", None), ("expired", "its session ran out"), ("acquired", None)]
+        ended = Event.objects.get(kind="expired")
+        assert (round(ended.held_ms / 1000), ended.actor_name) == (30, "expiry")
+
+    def test_claim_next_and_acquire_all_take_over(self, engine, dead, session):
+        assert engine.claim_next(["deploy"]).verdict == "acquired"
+        other = engine.open_session(ttl_seconds=30).session_id
+        engine.acquire_all(["a", "b"], ttl_seconds=3600, session_id=other)
+        pass_seconds(31)
+        assert {row.verdict for row in engine.acquire_all(["c", "b", "a"])} == {"acquired"}
+        assert happened("a") == [("acquired", None), ("expired", "its session ran out"), ("acquired", None)]
+
+    def test_renew_release_and_force_release_find_no_lease(self, engine, dead):
+        assert engine.renew("deploy", dead.lease_id).verdict == "no_lease"
+        assert engine.release("deploy", dead.lease_id).verdict == "no_lease"
+        assert engine.force_release("deploy").verdict == "no_lease"
+        assert happened() == [("acquired", None), ("expired", "its session ran out")]
+
+    @pytest.mark.parametrize("verb", ["release", "force_release"])
+    def test_each_of_them_alone(self, engine, dead, verb):
+        terms = {"lease_id": dead.lease_id} if verb == "release" else {}
+        assert getattr(engine, verb)("deploy", **terms).verdict == "no_lease"
+
+    def test_inspect_lists_and_counts_see_it_free(self, engine, dead, space):
+        living = engine.open_session().session_id
+        engine.acquire("other", session_id=living)
+        assert engine.inspect("deploy").verdict == "free"
+        for sort in ("name", "expires_at"):
+            rows = perform(listing(requests.Listing(digest=engine.digest, sort=sort)))
+            assert [(row.name, row.total) for row in rows] == [("other", 1)]
+        everything = perform(listing(requests.Listing(digest=engine.digest, status="all")))
+        assert [(row.name, row.status) for row in everything] == [("deploy", "free"), ("other", "held")]
+        perform(count_live([space.pk]))
+        assert SpaceUsage.objects.get().live_locks == 1
+
+    def test_a_delay_counts_from_the_end_of_the_session(self, engine, session):
+        engine.acquire("deploy", ttl_seconds=3600, session_id=session, lock_delay_seconds=60)
+        pass_seconds(50)
+        assert engine.inspect("deploy").verdict == "delayed"
+        delayed = engine.acquire("deploy")
+        assert (delayed.verdict, delayed.lock_delay_seconds) == ("delayed", 60)
+        assert 39 < (delayed.available_at - delayed.now).total_seconds() < 40
+        assert engine.inspect("deploy").verdict == "delayed"
+        pass_seconds(40)
+        assert engine.acquire("deploy").verdict == "acquired"
+
+    def test_force_release_of_a_living_one(self, engine, session):
+        lease = engine.acquire("deploy", session_id=session)
+        assert engine.force_release("deploy", guard=lease.fencing_token + 1).verdict == "changed_hands"
+        forced = engine.force_release("deploy", guard=lease.fencing_token, lock_delay_seconds=5)
+        assert (forced.verdict, forced.owner) == ("released", "runner-7")
+        assert Event.objects.get(pk=forced.event_id).reason == "stuck"
+        assert engine.inspect("deploy").verdict == "delayed"
+
+
+class TestEnding:
+    def test_frees_all_its_locks_in_one_commit(self, engine, session):
+        engine.acquire_all([f"job-{number}" for number in range(20)], session_id=session)
+        engine.acquire("kept", session_id=session, ephemeral=False)
+        assert engine.end_session(session).verdict == "ended"
+        assert Lock.objects.filter(lease_id__isnull=False).get().name == "kept"
+        released = Event.objects.filter(kind="released")
+        assert released.count() == 20
+        assert {(event.reason, event.actor_kind, event.actor_name) for event in released} == {
+            ("its session was ended", "token", "operator")
+        }
+        assert engine.end_session(session).verdict == "session_over"
+        assert Event.objects.filter(kind="session_ended").get().detail == {"session_id": str(session)}
+
+    def test_the_sweep_frees_what_a_dead_session_held_and_says_so_once(self, engine, dead, session):
+        assert perform(sweep_sessions()) == 1
+        assert happened() == [("acquired", None), ("expired", "its session ran out")]
+        assert Lock.objects.get().lease_id is None
+        assert perform(sweep_sessions()) == 0
+        assert Event.objects.filter(kind="session_expired").count() == 1
+
+    def test_the_sweep_leaves_the_living_alone_and_looks_again_when_they_end(self, engine, session):
+        engine.acquire("deploy", ttl_seconds=3600, session_id=session)
+        pass_seconds(20)
+        engine.keep_alive(session)
+        pass_seconds(20)
+        assert (perform(sweep_sessions()), perform(sweep())) == (0, 0)
+        found = Session.objects.get()
+        assert found.sweep_at == found.expires_at
+        pass_seconds(20)
+        assert perform(sweep_sessions()) == 1
+
+    def test_the_history_is_whole_whatever_happened(self, engine, dead, session):
+        living = engine.open_session().session_id
+        engine.acquire("a", session_id=living)
+        engine.acquire("b", session_id=living)
+        engine.release("b", engine.acquire("b", session_id=living).lease_id)
+        engine.acquire("deploy", session_id=living)
+        engine.end_session(living)
+        engine.acquire("a")
+        assert perform(verify()).contradictions == []
