@@ -72,10 +72,7 @@ seen AS MATERIALIZED (
     LEFT JOIN LATERAL (
         SELECT
             octo_lock.*,
-            CASE WHEN tied_to IS NULL THEN expires_at ELSE (
-                SELECT least(octo_lock.expires_at, session.ended_at, session.expires_at)
-                FROM octo_session AS session WHERE session.id = octo_lock.tied_to
-            ) END AS lives_until
+            octo_lives_until(octo_lock.expires_at, octo_lock.tied_to) AS lives_until
         FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = wanted.name LIMIT 1
     ) AS lock ON true
     WHERE caller.refusal IS NULL
@@ -103,10 +100,7 @@ locked AS MATERIALIZED (
         seen.turn, lock.id, lock.name, lock.lease_id, lock.fencing_token, lock.holder_id, lock.token_id, lock.owner,
         lock.metadata, lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest,
         lock.session_id, lock.last_waiter,
-        CASE WHEN lock.tied_to IS NULL THEN lock.expires_at ELSE (
-            SELECT least(lock.expires_at, session.ended_at, session.expires_at)
-            FROM octo_session AS session WHERE session.id = lock.tied_to
-        ) END AS lives_until,
+        octo_lives_until(lock.expires_at, lock.tied_to) AS lives_until,
         coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.lock_id

@@ -72,10 +72,7 @@ seen AS MATERIALIZED (
         SELECT
             id, lease_id, fencing_token, holder_id, token_id, owner, metadata, acquired_at, expires_at,
             idempotency_digest, request_digest, last_waiter,
-            CASE WHEN tied_to IS NOT NULL THEN (
-                SELECT least(session.ended_at, session.expires_at)
-                FROM octo_session AS session WHERE session.id = octo_lock.tied_to
-            ) END AS session_until,
+            CASE WHEN tied_to IS NOT NULL THEN octo_session_ends_at(tied_to) END AS session_until,
             coalesce(available_at, expires_at + lock_delay_seconds * interval '1 second') AS available_at
         FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = wanted.name LIMIT 1
     ) AS lock ON true

@@ -18,9 +18,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT FROM octo_lock AS lock
         WHERE lock.space_id = due.space_id AND lock.lease_id IS NOT NULL AND lock.expires_at > now()
-          AND (lock.tied_to IS NULL OR EXISTS (
-                SELECT FROM octo_session AS session
-                WHERE session.id = lock.tied_to AND session.ended_at IS NULL AND session.expires_at > now()))
+          AND (lock.tied_to IS NULL OR lock.tied_to <> ALL (ARRAY(SELECT id FROM octo_dead_session)))
         LIMIT due.max_live_locks
     ) AS held
 ) AS live

@@ -27,7 +27,7 @@ clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now, waited_for FROM (SELECT count(*) AS waited_for FROM locked) AS all_locked
 ),
 ended AS (
-    UPDATE octo_session AS session SET ended_at = clock.now
+    UPDATE octo_session AS session SET ended_at = clock.now, sweep_at = least(session.sweep_at, clock.now)
     FROM locked CROSS JOIN clock
     WHERE session.id = locked.id AND locked.ended_at IS NULL AND locked.expires_at > clock.now
     RETURNING session.id, session.owner, session.metadata, session.created_at

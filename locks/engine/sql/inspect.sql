@@ -46,10 +46,7 @@ CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
 LEFT JOIN LATERAL (
     SELECT
         octo_lock.*,
-        CASE WHEN tied_to IS NULL THEN expires_at ELSE (
-            SELECT least(octo_lock.expires_at, session.ended_at, session.expires_at)
-            FROM octo_session AS session WHERE session.id = octo_lock.tied_to
-        ) END AS lives_until
+        octo_lives_until(octo_lock.expires_at, octo_lock.tied_to) AS lives_until
     FROM octo_lock
     WHERE caller.refusal IS NULL AND octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name
     LIMIT 1

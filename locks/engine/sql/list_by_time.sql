@@ -32,9 +32,7 @@ LEFT JOIN LATERAL (
           AND ($3::text IS NULL OR lock.owner = $3)
           AND lock.lease_id IS NOT NULL
           AND lock.expires_at > clock.now
-          AND (lock.tied_to IS NULL OR EXISTS (
-                SELECT FROM octo_session AS session
-                WHERE session.id = lock.tied_to AND session.ended_at IS NULL AND session.expires_at > clock.now))
+          AND (lock.tied_to IS NULL OR lock.tied_to <> ALL (ARRAY(SELECT id FROM octo_dead_session)))
         LIMIT 10001
     ) AS matching
 ) AS total ON true
@@ -60,9 +58,7 @@ LEFT JOIN LATERAL (
       AND ($3::text IS NULL OR lock.owner = $3)
       AND lock.lease_id IS NOT NULL
       AND lock.expires_at > clock.now
-      AND (lock.tied_to IS NULL OR EXISTS (
-            SELECT FROM octo_session AS session
-            WHERE session.id = lock.tied_to AND session.ended_at IS NULL AND session.expires_at > clock.now))
+      AND (lock.tied_to IS NULL OR lock.tied_to <> ALL (ARRAY(SELECT id FROM octo_dead_session)))
     ORDER BY CASE $4::text WHEN 'expires_at' THEN lock.expires_at ELSE lock.acquired_at END, lock.name
     LIMIT $5::int
 ) AS page ON true

@@ -9,10 +9,7 @@ FROM (
 CROSS JOIN LATERAL (
     SELECT
         octo_lock.space_id, octo_lock.name, octo_lock.available_at, octo_lock.lock_delay_seconds,
-        CASE WHEN tied_to IS NULL THEN expires_at ELSE (
-            SELECT least(octo_lock.expires_at, session.ended_at, session.expires_at)
-            FROM octo_session AS session WHERE session.id = octo_lock.tied_to
-        ) END AS lives_until
+        octo_lives_until(octo_lock.expires_at, octo_lock.tied_to) AS lives_until
     FROM octo_lock
     WHERE octo_lock.space_id = waited_for.space_id AND octo_lock.name = waited_for.name
     LIMIT 1

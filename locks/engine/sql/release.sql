@@ -32,10 +32,7 @@ seen AS MATERIALIZED (
     LEFT JOIN LATERAL (
         SELECT
             id, lease_id, expires_at,
-            CASE WHEN tied_to IS NOT NULL THEN (
-                SELECT least(session.ended_at, session.expires_at)
-                FROM octo_session AS session WHERE session.id = octo_lock.tied_to
-            ) END AS session_until
+            CASE WHEN tied_to IS NOT NULL THEN octo_session_ends_at(tied_to) END AS session_until
         FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
     ) AS lock ON true
     WHERE caller.refusal IS NULL
