@@ -126,7 +126,7 @@ def _force_of(asked: requests.ForceRelease) -> requests.Settle:
         digest=asked.digest, request_id=asked.request_id, channel=asked.channel, address=asked.address,
         name=asked.name, ending="force", guard=asked.guard, reason=asked.reason,
         lock_delay_seconds=asked.lock_delay_seconds, space_id=asked.space_id, user_id=asked.user_id,
-        user_name=asked.user_name,
+        user_name=asked.user_name, detail=asked.detail,
     )  # fmt: skip
 
 

@@ -17,8 +17,9 @@ import psycopg
 import structlog
 
 from locks.engine.execution import Unavailable, perform_on
-from locks.engine.operations import MOST_ROUNDS, once
+from locks.engine.operations import once
 from locks.engine.requests import Caller
+from locks.engine.rounds import MOST_ROUNDS
 from locks.engine.statements import Statement
 from locks.engine.verdicts import Verdict
 from octoadmin.fast_lane import metrics

@@ -16,7 +16,8 @@ SELECT
         WHEN lease_id IS NOT NULL THEN 'overdue'
         ELSE 'free'
     END AS state,
-    fencing_token, owner, metadata, ttl_seconds, acquired_at, renewed_at, expires_at,
+    fencing_token, owner, metadata, ttl_seconds, acquired_at, renewed_at,
+    CASE WHEN lives_until <= statement_timestamp() THEN lives_until ELSE expires_at END AS expires_at,
     coalesce(available_at, lives_until + lock_delay_seconds * interval '1 second') AS available_at,
     renewals,
     session_id IS NOT NULL AS in_session,
