@@ -10,7 +10,7 @@ from urllib.parse import urlencode, urlsplit
 from django.core.exceptions import PermissionDenied
 from django.db.models import Case, F, QuerySet, Value, When
 from django.db.models.functions import Now
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
@@ -21,7 +21,7 @@ from locks.actions.audit import Actor
 from locks.actions.teams import NotAllowed
 from locks.models import Role, Space, Team, User
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 # A count that no worker has renewed says nothing.
 COUNT_IS_OLD = timedelta(minutes=2)
@@ -78,7 +78,7 @@ def signed_in(view: View) -> View:
     """Leads those who are not signed in to sign-in, and back. Never cached: the next person must not see it."""
 
     @wraps(view)
-    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_authenticated:
             return lead_to_sign_in(request)
         response = view(request, *args, **kwargs)
@@ -94,7 +94,7 @@ def in_space(view: View) -> View:
 
     @signed_in
     @wraps(view)
-    def placed(request: HttpRequest, *, team: str, space: str, **arguments: Any) -> HttpResponse:
+    def placed(request: HttpRequest, *, team: str, space: str, **arguments: Any) -> HttpResponseBase:
         return view(request, find_place(person(request), team=team, space=space), **arguments)
 
     return placed
@@ -104,7 +104,7 @@ def managing(view: View) -> View:
     """For views of a place that only admins of its team may use."""
 
     @wraps(view)
-    def managed(request: HttpRequest, place: Any, **arguments: Any) -> HttpResponse:
+    def managed(request: HttpRequest, place: Any, **arguments: Any) -> HttpResponseBase:
         if not place.may_manage:
             raise PermissionDenied
         try:

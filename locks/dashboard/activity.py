@@ -1,53 +1,109 @@
 """The history of a space, newest first: a filter in the address, a page of events out of the database."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
-from django.db.models import Q
 from django.http import QueryDict
 
-from locks.models import Event, EventKind, Space
+from locks.history.filters import Filter, Reach
+from locks.history.pages import BadCursor, Cursor, page
+from locks.models import Event, EventKind, Space, Token
 
 ROWS = 50
+# So many new events are counted; beyond that there are "more".
+MOST_NEWS = 100
+LONGEST_TEXT = 256
 
 KINDS: dict[str, str] = {kind.value: kind.value.replace("_", " ") for kind in EventKind}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityFilter:
+    """What the address asks for. Nonsense in it is as good as nothing."""
+
     kind: str = ""
     lock: str = ""
-    before: tuple[datetime, int] | None = None
+    owner: str = ""
+    # Who acted, by the name as it was; the public id of a token; the id of a request.
+    actor: str = ""
+    token: str = ""
+    request: str = ""
 
     @classmethod
     def of(cls, query: QueryDict) -> "ActivityFilter":
-        kind = query.get("kind", "")
-        return cls(
-            kind=kind if kind in KINDS else "",
-            lock=query.get("lock", "").replace("\0", "").strip()[:256],
-            before=position(query.get("before", "")),
+        # Postgres takes no null character in a text, and nothing in the history has one.
+        texts = {
+            field.name: query.get(field.name, "").replace("\0", "").strip()[:LONGEST_TEXT] for field in fields(cls)
+        }
+        return cls(**{**texts, "kind": texts["kind"] if texts["kind"] in KINDS else ""})
+
+    @property
+    def narrows(self) -> bool:
+        return self != ActivityFilter()
+
+    @property
+    def is_unusual(self) -> bool:
+        """Asks for what the plain form does not show."""
+        return bool(self.owner or self.actor or self.token or self.request)
+
+    @property
+    def asked(self) -> Filter:
+        return Filter(
+            kinds=(self.kind,) if self.kind else (),
+            name=self.lock or None,
+            owner=self.owner or None,
+            actor=self.actor or None,
+            token=self.token or None,
+            request_id=self.request or None,
         )
 
-    def query(self, *, before: Event | None) -> str:
+    def query(self, **others: str) -> str:
+        """The address' query for this filter; what is as usual is left out."""
         parameters = QueryDict(mutable=True)
-        if self.kind:
-            parameters["kind"] = self.kind
-        if self.lock:
-            parameters["lock"] = self.lock
-        if before is not None:
-            parameters["before"] = f"{before.at.isoformat()}_{before.pk}"
+        for field in fields(self):
+            if value := getattr(self, field.name):
+                parameters[field.name] = value
+        for name, text in others.items():
+            parameters[name] = text
         return f"?{parameters.urlencode()}" if parameters else "?"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityPage:
     events: list[Event]
-    # The query of the page with what happened before.
+    # The queries of the pages with what happened before and after.
     older: str | None
+    newer: str | None
+    # What the page asks to learn of newer events; None on the pages of older ones.
+    news: str | None
+
+
+def cursor_of(query: QueryDict) -> Cursor | None:
+    try:
+        return Cursor.decode(text) if (text := query.get("cursor")) else None
+    except BadCursor:
+        return None
+
+
+def activity(*, space: Space, wanted: ActivityFilter, cursor: Cursor | None) -> ActivityPage:
+    found = page(Reach(space_id=space.pk), wanted.asked, limit=ROWS, cursor=cursor)
+    newest = found.events[0] if found.events else None
+    seen = Cursor(towards="newer", at=newest.at, id=newest.pk) if newest else None
+    return ActivityPage(
+        events=found.events,
+        older=wanted.query(cursor=found.older.encode()) if found.older else None,
+        newer=wanted.query(cursor=found.newer.encode()) if found.newer else None,
+        news=wanted.query(**({"cursor": seen.encode()} if seen else {})) if cursor is None else None,
+    )
+
+
+def number_of_news(*, space: Space, wanted: ActivityFilter, seen: Cursor | None) -> int:
+    """How many events that the filter finds came after; no more than MOST_NEWS are counted."""
+    return len(page(Reach(space_id=space.pk), wanted.asked, limit=MOST_NEWS, cursor=seen).events)
 
 
 def position(text: str) -> tuple[datetime, int] | None:
-    """A place in the history as an address carries it: the moment and the id of the last event seen."""
+    """A place in a lock's history as an address carries it: the moment and the id of the last event seen."""
     moment, _, number = text.rpartition("_")
     if not (number.isascii() and number.isdigit() and len(number) < 19):
         return None
@@ -58,20 +114,10 @@ def position(text: str) -> tuple[datetime, int] | None:
     return (at, int(number)) if at.tzinfo is not None else None
 
 
-def activity(*, space: Space, wanted: ActivityFilter) -> ActivityPage:
-    events = Event.objects.filter(space_id=space.pk)
-    if wanted.kind:
-        events = events.filter(kind=wanted.kind)
-    if wanted.lock:
-        events = events.filter(lock_name=wanted.lock)
-    if wanted.before is not None:
-        at, number = wanted.before
-        # The first condition alone lets the index begin at the right place.
-        events = events.filter(at__lte=at).filter(Q(at__lt=at) | Q(id__lt=number))
-    found = list(events.order_by("-at", "-id")[: ROWS + 1])
-    shown = found[:ROWS]
-    return ActivityPage(events=shown, older=wanted.query(before=shown[-1]) if len(found) > ROWS else None)
-
-
 def find_event(*, space: Space, event_id: int) -> Event | None:
     return Event.objects.filter(space_id=space.pk, id=event_id).first()
+
+
+def token_of(event: Event) -> Token | None:
+    """The token concerned, while there is a row of it."""
+    return Token.objects.filter(pk=event.token_id).first() if event.token_id else None

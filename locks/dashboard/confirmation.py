@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 
 from locks.actions import confirmation as proof
@@ -25,7 +25,7 @@ OWN_FIELDS = (PASSWORD, "confirm_next", "csrfmiddlewaretoken")
 
 def recently_confirmed(view: View) -> View:
     @wraps(view)
-    def confirmed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def confirmed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         place = next((argument for argument in args if isinstance(argument, Place)), None)
         return ask_first(request, place) or view(request, *args, **kwargs)
 

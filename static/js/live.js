@@ -23,6 +23,7 @@ if (live) {
   let stream = null
   let paused = false
   let waiting = 0
+  let orMore = false
   let fetching = false
   let timer = null
   let interrupted = false
@@ -55,13 +56,40 @@ if (live) {
     live.dataset.mode = mode
     board()?.classList.toggle("is-stale", stale)
     pill.hidden = waiting === 0 || !(announces || isBusy())
-    const count = announces ? `${waiting} new, show` : `+${waiting} change${waiting === 1 ? "" : "s"}`
+    const count = announces ? `${waiting}${orMore ? " or more" : ""} new, show` : `+${waiting} change${waiting === 1 ? "" : "s"}`
     if (!pill.hidden && pill.textContent !== count) pill.textContent = count
   }
 
+  // A page that announces asks how much of what changed it would show, at most once a second.
+  function askForNews() {
+    if (timer !== null) return
+    timer = setTimeout(async () => {
+      timer = null
+      const address = board()?.dataset.news
+      if (!address || document.hidden) return
+      fetchedAt = performance.now()
+      try {
+        const answer = await fetch(address, { headers: { Accept: "application/json" } })
+        if (!answer.ok) return
+        confirmedAt = performance.now()
+        const news = await answer.json()
+        if (address !== board()?.dataset.news) return
+        waiting = news.new
+        orMore = news.or_more
+      } catch {
+        // The next change asks again.
+      }
+      show()
+    }, Math.max(0, fetchedAt + refreshMs - performance.now()))
+  }
+
   function changed(number) {
+    if (announces) {
+      askForNews()
+      return
+    }
     waiting += number
-    if (!announces && !isBusy()) refreshSoon()
+    if (!isBusy()) refreshSoon()
     show()
   }
 
@@ -71,6 +99,7 @@ if (live) {
   }
 
   async function refresh() {
+    clearTimeout(timer)
     timer = null
     if (fetching || document.hidden) return
     fetching = true
@@ -82,7 +111,7 @@ if (live) {
       // Whether it arrived shows in confirmedAt.
     }
     fetching = false
-    waiting -= known
+    waiting = announces ? 0 : waiting - known
     if (board()?.dataset.announce) announce(board().dataset.announce)
     if (waiting > 0 && !isBusy() && !announces) refreshSoon()
     show()
@@ -98,6 +127,7 @@ if (live) {
     // What happened before the stream was there, it will not tell.
     stream.addEventListener("open", () => {
       if (!announces && !isBusy()) refreshSoon()
+      else if (announces) askForNews()
       else if (interrupted) waiting += 1
       interrupted = false
       show()
@@ -120,7 +150,9 @@ if (live) {
   }
 
   document.addEventListener("htmx:afterRequest", (event) => {
-    if (event.detail.target?.id === "board" && event.detail.successful) confirmedAt = performance.now()
+    if (event.detail.target?.id !== "board" || !event.detail.successful) return
+    confirmedAt = performance.now()
+    if (announces) waiting = 0
   })
   document.addEventListener("octo:due", () => { if (!isBusy() && !announces) refreshSoon() })
   document.addEventListener("octo:resume", () => { if (!isBusy() && !announces) refreshSoon() })
@@ -149,7 +181,8 @@ if (live) {
       disconnect()
       connect()
     }
-    if (!isConnected() && !isBusy() && !announces) refreshSoon()
+    if (!isConnected() && announces) askForNews()
+    else if (!isConnected() && !isBusy()) refreshSoon()
   }, POLL_MS)
   setInterval(show, 1000)
 

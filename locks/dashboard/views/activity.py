@@ -1,22 +1,47 @@
-"""Activity: what happened, newest first, and each event by itself."""
+"""Activity: what happened, newest first, each event by itself, and all of it to take along."""
 
-from django.http import Http404, HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
+from typing import Any
 
-from locks.dashboard.access import Place, in_space
-from locks.dashboard.activity import KINDS, ActivityFilter, find_event
+import msgspec
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.views.decorators.http import require_POST, require_safe
+
+from locks.actions.audit import record
+from locks.dashboard.access import Place, actor, in_space
+from locks.dashboard.activity import KINDS, MOST_NEWS, ActivityFilter, cursor_of, find_event, number_of_news, token_of
 from locks.dashboard.activity import activity as find_events
 from locks.dashboard.shell import asks_for, page, part
+from locks.history.export import as_csv, as_json_lines
+from locks.history.filters import Reach
+from locks.models import EventKind
+
+FORMATS = {"csv": (as_csv, "text/csv; charset=utf-8"), "jsonl": (as_json_lines, "application/x-ndjson")}
 
 
 @require_safe
 @in_space
 def activity(request: HttpRequest, place: Place) -> HttpResponse:
     wanted = ActivityFilter.of(request.GET)
-    context = {"wanted": wanted, "found": find_events(space=place.space, wanted=wanted), "kinds": KINDS}
+    cursor = cursor_of(request.GET)
+    context = {
+        "wanted": wanted,
+        "found": find_events(space=place.space, wanted=wanted, cursor=cursor),
+        "is_earlier": cursor is not None,
+        "export_query": wanted.query(),
+        "kinds": KINDS,
+    }
     if asks_for(request, "board"):
         return part(request, place, "activity/events.html", context)
     return page(request, place, "activity/page.html", context, here="activity")
+
+
+@require_safe
+@in_space
+def news(request: HttpRequest, place: Place) -> HttpResponse:
+    """How many events a page that shows the newest does not show yet."""
+    wanted = ActivityFilter.of(request.GET)
+    number = number_of_news(space=place.space, wanted=wanted, seen=cursor_of(request.GET))
+    return JsonResponse({"new": number, "or_more": number >= MOST_NEWS})
 
 
 @require_safe
@@ -25,4 +50,29 @@ def event(request: HttpRequest, place: Place, event_id: int) -> HttpResponse:
     found = find_event(space=place.space, event_id=event_id)
     if found is None:
         raise Http404
-    return page(request, place, "activity/event.html", {"event": found}, here="activity")
+    return page(request, place, "activity/event.html", {"event": found, "token": token_of(found)}, here="activity")
+
+
+@require_POST
+@in_space
+def export(request: HttpRequest, place: Place) -> HttpResponseBase:
+    """Streamed, with the filters of the page. Posted, so that no link and no prefetch makes one: it is an event."""
+    format_ = request.POST.get("format", "")
+    if format_ not in FORMATS:
+        raise Http404
+    write, content_type = FORMATS[format_]
+    asked = ActivityFilter.of(request.GET).asked
+    narrowed: dict[str, Any] = msgspec.to_builtins(asked)
+    record(
+        EventKind.HISTORY_EXPORTED,
+        actor=actor(request),
+        space=place.space,
+        detail={"format": format_, **{field: value for field, value in narrowed.items() if value}},
+    )
+    return StreamingHttpResponse(
+        write(Reach(space_id=place.space.pk), asked),
+        headers={
+            "Content-Type": content_type,
+            "Content-Disposition": f'attachment; filename="{place.team.slug}-{place.space.slug}-events.{format_}"',
+        },
+    )

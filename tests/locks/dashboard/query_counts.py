@@ -12,7 +12,9 @@ QUERY_COUNTS = {
     "lock": SHELL + 3,  # the lock, the ribbon's holds, the listed holds
     "contention": SHELL + 3,  # the counts, the durations, the names
     "activity": SHELL + 1,
-    "event": SHELL + 1,
+    "activity, narrowed to a token": SHELL + 2,  # which token it is
+    "activity, news": SHELL,  # no switcher
+    "event": SHELL + 2,  # its token
     "connect": SHELL + 1,
     "force-release": SHELL + 1,
     "tokens": SHELL + 1,

@@ -1,8 +1,13 @@
 """Activity: what happened, newest first."""
 
-import pytest
+import csv
+import io
+import json
 
-from locks.models import Event
+import pytest
+from django.test import Client
+
+from locks.models import Event, Token
 
 pytestmark = pytest.mark.django_db
 
@@ -22,6 +27,69 @@ def test_newest_first_and_filtered_by_kind_and_lock(worker, visit, victor, now_u
     assert shown(browser.get(now_url + "activity?lock=nothing")) == []
 
 
+def test_filtered_by_actor_owner_token_and_request(worker, visit, victor, olga, now_url, space):
+    worker.takes("a", owner="runner-1")
+    worker.takes("b", owner="runner-2")
+    visit(olga).post(f"{now_url}activity/export", {"format": "csv"})
+    browser = visit(victor)
+    token = Token.objects.get(space=space)
+    acquired = Event.objects.filter(kind="acquired")
+    assert shown(browser.get(now_url + "activity?actor=olga")) == [("history_exported", None)]
+    assert shown(browser.get(now_url + "activity?owner=runner-2")) == [("acquired", "b")]
+    assert len(shown(browser.get(f"{now_url}activity?token={token.public_id}"))) == acquired.count() + 1
+    assert shown(browser.get(now_url + "activity?token=nobody")) == []
+    exported = Event.objects.get(kind="history_exported")
+    assert shown(browser.get(f"{now_url}activity?request={exported.request_id}")) == [("history_exported", None)]
+    assert shown(browser.get(now_url + "activity?request=req_nothing&lock=%00")) == []
+
+
+def test_an_export_has_the_filters_of_the_page_and_is_an_event(worker, visit, olga, now_url):
+    worker.gives_back("a", worker.takes("a", owner="=1+1").lease_id)
+    worker.takes("b")
+    browser = visit(olga)
+    page = browser.get(now_url + "activity?lock=a&kind=acquired").content.decode()
+    assert f'action="{now_url}activity/export?kind=acquired&amp;lock=a"' in page
+    reply = browser.post(f"{now_url}activity/export?kind=acquired&lock=a", {"format": "csv"})
+    assert reply["Content-Disposition"] == 'attachment; filename="blue-main-events.csv"'
+    assert "no-store" in reply["Cache-Control"]
+    (row,) = csv.DictReader(io.StringIO(reply.getvalue().decode()))
+    assert (row["lock_name"], row["owner"]) == ("a", "'=1+1")
+    lines = browser.post(f"{now_url}activity/export?lock=a", {"format": "jsonl"}).getvalue().splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["released", "acquired"]
+    events = Event.objects.filter(kind="history_exported").order_by("id")
+    assert [(event.actor_name, event.channel) for event in events] == [("olga", "web")] * 2
+    assert events[0].detail == {"format": "csv", "kinds": ["acquired"], "name": "a"}
+
+
+def test_an_export_is_posted_by_whoever_may_see_it(visit, victor, bob, now_url):
+    export = now_url + "activity/export"
+    assert visit(victor).post(export, {"format": "csv"}).status_code == 200
+    assert visit(victor).get(export).status_code == 405
+    assert visit(victor).post(export, {"format": "pdf"}).status_code == 404
+    assert visit(bob).post(export, {"format": "csv"}).status_code == 404
+    stranger = Client(enforce_csrf_checks=True)
+    stranger.force_login(victor)
+    assert stranger.post(export, {"format": "csv"}).status_code == 403
+    assert Event.objects.filter(kind="history_exported").count() == 1
+
+
+def test_news_count_what_the_filter_finds_since_the_page(worker, visit, victor, bob, now_url):
+    held = worker.takes("a")
+    browser = visit(victor)
+    everything, only_a = (browser.get(f"{now_url}activity{query}").context["found"] for query in ("", "?lock=a"))
+    worker.renews("a", held.lease_id)
+    worker.takes("b")
+    worker.takes("c")
+
+    def new(page) -> int:
+        return browser.get(f"{now_url}activity/news{page.news}").json()["new"]
+
+    assert (new(everything), new(only_a)) == (2, 0)
+    worker.gives_back("a", held.lease_id)
+    assert (new(everything), new(only_a)) == (3, 1)
+    assert visit(bob).get(f"{now_url}activity/news").status_code == 404
+
+
 def test_pages_go_on_where_the_last_one_ended(worker, visit, victor, now_url):
     for number in range(55):
         worker.takes(f"job-{number}")
@@ -30,6 +98,10 @@ def test_pages_go_on_where_the_last_one_ended(worker, visit, victor, now_url):
     second = browser.get(now_url + "activity" + first.context["found"].older)
     assert [name for _kind, name in shown(first) + shown(second)] == [f"job-{n}" for n in reversed(range(55))]
     assert second.context["found"].older is None
+    assert second.context["found"].news is None
+    back = browser.get(now_url + "activity" + second.context["found"].newer)
+    assert shown(back) == shown(first)
+    assert shown(browser.get(now_url + "activity?kind=acquired&cursor=nonsense")) == shown(first)
 
 
 def test_an_event_has_a_page_of_its_own(worker, visit, victor, bob, now_url):

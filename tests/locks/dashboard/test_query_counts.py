@@ -26,6 +26,8 @@ def busy(worker):
         ("lock", "locks/job-1", {}),
         ("contention", "contention", {}),
         ("activity", "activity", {}),
+        ("activity, narrowed to a token", "activity?token={token}", {}),
+        ("activity, news", "activity/news", {}),
         ("event", "activity/{event}", {}),
         ("connect", "connect", {}),
         ("force-release", "locks/job-1/force-release", {}),
