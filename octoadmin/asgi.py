@@ -19,6 +19,7 @@ from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 from locks.api.usage import usage  # noqa: E402
 from locks.dashboard import live  # noqa: E402
 from octoadmin.fast_lane.lane import FastLane  # noqa: E402
+from octoadmin.probes.metrics import server_processes  # noqa: E402
 from octoadmin.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
 from octoadmin.serving.sync_lane import STOP_SECONDS, SyncLane  # noqa: E402
 
@@ -57,6 +58,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             case "lifespan.startup":
                 sync_lane.start()
                 usage.start()
+                server_processes.set(1)
                 await send({"type": "lifespan.startup.complete"})
             case "lifespan.shutdown":
                 # Not here on the loop, which has yet to send what the threads are working on.

@@ -21,6 +21,7 @@ from locks.dashboard.access import find_place
 from locks.dashboard.viewers import Admission, Viewer, Viewers
 from locks.models import User
 from locks.watching.process import source
+from octoadmin.probes.metrics import live_streams
 
 # A line is sent at least this often, so that a page knows that no news is good news.
 BEAT_SECONDS = 5.0
@@ -61,6 +62,7 @@ async def stream(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         return
     departure = asyncio.create_task(_departure(receive))
     viewers.add(viewer)
+    live_streams.inc()
     source.attend()
     try:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
@@ -68,6 +70,7 @@ async def stream(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         await _tell(viewer, send, departure)
     finally:
         viewers.remove(viewer)
+        live_streams.dec()
         departure.cancel()
 
 

@@ -50,6 +50,7 @@ PAGES: tuple[Page, ...] = (
     Page(key="tokens", label="Tokens", icon="key", go="t", is_setup=True),
     Page(key="team", label="Team", icon="people", go="m", url="team-page", is_setup=True),
     Page(key="connect", label="Connect", icon="connect", go="k", is_setup=True),
+    Page(key="system", label="System", icon="gauge", go="y", is_setup=True),
 )  # fmt: skip
 
 # What the help shows besides the pages; static/js/keys.js does it.

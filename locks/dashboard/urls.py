@@ -18,6 +18,7 @@ from locks.dashboard.views import (
     releases,
     spaces,
     stuck,
+    system,
     team,
     tokens,
 )
@@ -73,6 +74,7 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/team/limits", spaces.limits, name="limits"),
     path("<slug:team>/<slug:space>/team/archive", spaces.archive, name="archive-space"),
     path("<slug:team>/<slug:space>/connect", connect.connect, name="connect"),
+    path("<slug:team>/<slug:space>/system", system.system, name="system"),
     path("<slug:team>/<slug:space>/owners", owners.owners, name="owners"),
     path("<slug:team>/<slug:space>/stuck", stuck.stuck, name="stuck"),
     path("<slug:team>/<slug:space>/releases", releases.releases, name="releases"),

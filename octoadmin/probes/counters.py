@@ -1,14 +1,13 @@
 """Public counters from the database, asked at most once a second however often they are read."""
 
 import dataclasses
-import threading
-import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
-from django.db import Error, OperationalError, connection
+from django.db import connection
 
+from octoadmin.probes.latest import Latest
 from octoadmin.serving.connection_checks import ask_database
 
 FRESH_SECONDS = 1.0
@@ -50,34 +49,6 @@ class Counters:
     server_time: datetime
 
 
-class LatestCounters:
-    """One answer for all threads of the process, a failure included: when the database is gone, one thread a
-    second finds that out, and the others do not wait for it in turn."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._answer: Counters | str | None = None
-        self._asked_at = 0.0
-
-    def __call__(self) -> Counters:
-        """Raises OperationalError. The server's time goes on between two questions."""
-        with self._lock:
-            if self._answer is None or time.monotonic() - self._asked_at >= FRESH_SECONDS:
-                try:
-                    self._answer = _count()
-                except Error as error:
-                    self._answer = str(error)
-                self._asked_at = time.monotonic()
-            answer, age = self._answer, time.monotonic() - self._asked_at
-        if isinstance(answer, str):
-            raise OperationalError(answer)
-        return dataclasses.replace(answer, server_time=answer.server_time + timedelta(seconds=age))
-
-    def forget(self) -> None:
-        with self._lock:
-            self._answer = None
-
-
 def _count() -> Counters:
     ask_database(seconds=PATIENCE_SECONDS)
     with connection.cursor() as cursor:
@@ -93,4 +64,10 @@ def _count() -> Counters:
     )
 
 
-counters = LatestCounters()
+latest = Latest(_count, seconds=FRESH_SECONDS)
+
+
+def counters() -> Counters:
+    """Raises OperationalError. The server's time goes on between two questions."""
+    answer, age = latest()
+    return dataclasses.replace(answer, server_time=answer.server_time + timedelta(seconds=age))

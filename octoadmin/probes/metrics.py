@@ -22,6 +22,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from octoadmin.probes.counters import Counters, counters
+from octoadmin.probes.database import DatabaseState, database_state
 
 # A method is the client's to choose; an unknown one must not make a new series.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -46,6 +47,19 @@ requests_in_flight = Gauge(
 requests_waiting = Gauge(
     "octoadmin_requests_waiting",
     "Requests waiting for a thread of the sync lane.",
+    multiprocess_mode="livesum",
+    registry=REGISTRY,
+)
+
+live_streams = Gauge(
+    "octoadmin_live_streams",
+    "Pages that are being told of changes now.",
+    multiprocess_mode="livesum",
+    registry=REGISTRY,
+)
+server_processes = Gauge(
+    "octoadmin_server_processes",
+    "Server processes on this machine.",
     multiprocess_mode="livesum",
     registry=REGISTRY,
 )
@@ -87,6 +101,10 @@ class _DatabaseCollector(Collector):
             value=now.sweep_lag_seconds,
         )
         yield from _of_tasks(now)
+        try:
+            yield from _of_database(database_state())
+        except OperationalError:
+            return
 
 
 def _of_tasks(now: Counters) -> Iterable[Metric]:
@@ -106,12 +124,48 @@ def _of_tasks(now: Counters) -> Iterable[Metric]:
     return age, took, queued, failed
 
 
-def exposition() -> bytes:
-    """All of it in Prometheus' text format."""
+def _of_database(state: DatabaseState) -> Iterable[Metric]:
+    return (
+        GaugeMetricFamily("octoadmin_database_bytes", "Size of the database.", value=state.bytes),
+        GaugeMetricFamily("octoadmin_database_connections", "Connections to it.", value=state.connections),
+        GaugeMetricFamily(
+            "octoadmin_database_connections_most", "Connections it accepts.", value=state.most_connections
+        ),
+        GaugeMetricFamily("octoadmin_database_replicas", "Replicas that are connected.", value=state.replicas),
+        GaugeMetricFamily(
+            "octoadmin_database_oldest_transaction_seconds",
+            "How long the transaction that is open longest has been so.",
+            value=state.oldest_transaction_seconds,
+        ),
+        GaugeMetricFamily(
+            "octoadmin_history_months_ahead",
+            "Months after this one that have a partition of the history; below 0 when this one has none.",
+            value=state.months_ahead,
+        ),
+        GaugeMetricFamily("octoadmin_history_bytes", "Size of the history.", value=state.history_bytes),
+    )
+
+
+def _of_processes() -> CollectorRegistry:
+    """What the server processes of this machine have counted, together."""
     registry = CollectorRegistry()
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     else:
         registry.register(REGISTRY)
+    return registry
+
+
+def processes_and_streams() -> tuple[int, int]:
+    registry = _of_processes()
+    processes, streams = (
+        registry.get_sample_value(name) for name in ("octoadmin_server_processes", "octoadmin_live_streams")
+    )
+    return int(processes or 0), int(streams or 0)
+
+
+def exposition() -> bytes:
+    """All of it in Prometheus' text format."""
+    registry = _of_processes()
     registry.register(_DatabaseCollector())
     return generate_latest(registry)

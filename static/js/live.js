@@ -185,6 +185,8 @@ if (live) {
     else if (!isConnected() && !isBusy()) refreshSoon()
   }, POLL_MS)
   setInterval(show, 1000)
+  // What no change of a lock tells of.
+  if ("always" in live.dataset) setInterval(() => { if (!isBusy()) refreshSoon() }, refreshMs)
 
   pause.title = "Pause (p)"
   live.hidden = false

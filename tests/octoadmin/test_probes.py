@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from locks.models import Heartbeat, Lock, Space, Token
 from locks.models.space import SpaceUsage
-from octoadmin.probes.counters import counters
+from octoadmin.probes.counters import latest
 from tests.octoadmin.postgres_proxy import PostgresProxy
 from tests.servers import Api, running_server
 
@@ -27,9 +27,9 @@ PROBES = ("/health", "/status", "/metrics")
 
 @pytest.fixture(autouse=True)
 def _fresh_counters() -> Iterator[None]:
-    counters.forget()
+    latest.forget()
     yield
-    counters.forget()
+    latest.forget()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from locks import tasks
 from locks.models import TaskRun
-from octoadmin.probes.counters import counters
+from octoadmin.probes.counters import latest
 from tests.locks.engine.conftest import Engine
 from tests.locks.engine.passing_time import pass_seconds
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def samples(client: Client) -> dict[tuple[str, ...], float]:
-    counters.forget()
+    latest.forget()
     return {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families(client.get("/metrics").content.decode())

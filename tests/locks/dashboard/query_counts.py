@@ -16,6 +16,7 @@ QUERY_COUNTS = {
     "activity, news": SHELL,  # no switcher
     "event": SHELL + 2,  # its token
     "connect": SHELL + 1,
+    "system": SHELL + 2,  # the counters of all spaces, the count of this one
     "force-release": SHELL + 1,
     "tokens": SHELL + 1,
     "tokens, history": SHELL + 1,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from octoadmin.probes.counters import latest
 from tests.locks.dashboard.query_counts import QUERY_COUNTS
 
 pytestmark = pytest.mark.django_db
@@ -30,6 +31,7 @@ def busy(worker):
         ("activity, news", "activity/news", {}),
         ("event", "activity/{event}", {}),
         ("connect", "connect", {}),
+        ("system", "system", {}),
         ("force-release", "locks/job-1/force-release", {}),
         ("tokens", "tokens", {}),
         ("tokens, history", "tokens?show=history", {}),
@@ -51,5 +53,6 @@ def test_pages_ask_a_fixed_number_of_queries(
         first=first.pk, second=second.pk, event=Event.objects.latest("id").pk, token=Token.objects.get().public_id
     )
     browser = visit(alice)
+    latest.forget()
     with django_assert_num_queries(QUERY_COUNTS[page]):
         assert browser.get(now_url + path, headers=headers).status_code == 200

@@ -1,0 +1,124 @@
+"""System: a verdict in plain words for each part, and what to do when it is not fine."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+
+from locks.dashboard.system_background import background, queue, sweep, tasks
+from locks.dashboard.system_database import database, history, replication
+from locks.dashboard.verdicts import Verdict
+from locks.models import Heartbeat, SpaceUsage, TaskRun
+from octoadmin.probes.counters import counters
+from octoadmin.probes.counters import latest as latest_counters
+from octoadmin.probes.database import DatabaseState, database_state
+from octoadmin.probes.database import latest as latest_state
+from octoadmin.probes.metrics import exposition
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    for latest in (latest_counters, latest_state):
+        latest.forget()
+    yield
+    for latest in (latest_counters, latest_state):
+        latest.forget()
+
+
+@pytest.fixture
+def running() -> None:
+    for name in ("worker@harbor-1", "beat@harbor-1"):
+        Heartbeat.objects.create(name=name, seen_at=Now())
+    for name in ("sweep", "rollup"):
+        TaskRun.objects.create(name=name, took_ms=20, queued_ms=5, outcome="done", failed=False)
+
+
+def checks(reply) -> dict[str, Verdict]:
+    return {check.key: check.verdict for check in reply.context["checks"]}
+
+
+def test_a_superuser_sees_every_part(running, space, visit, root, now_url):
+    reply = visit(root).get(now_url + "system")
+    content = reply.content.decode()
+    assert checks(reply) == dict.fromkeys(
+        ("sweep", "worker", "queue", "tasks", "database", "replication", "history", "serving", "room"), Verdict.FINE
+    )
+    assert "Everything is fine." in content
+    assert "worker@harbor-1" in content
+    assert "PostgreSQL" in content
+
+
+def test_members_see_what_concerns_their_locks_and_no_host(running, space, visit, victor, alice, now_url):
+    for member in (victor, alice):
+        reply = visit(member).get(now_url + "system")
+        content = reply.content.decode()
+        assert set(checks(reply)) == {"sweep", "worker", "queue", "room", "kept"}
+        assert "The worker reported 0 s ago" in content
+        assert "harbor-1" not in content
+        assert "PostgreSQL" not in content
+
+
+def test_others_find_nothing(space, visit, bob, now_url, client):
+    assert visit(bob).get(now_url + "system").status_code == 404
+    assert client.get(now_url + "system").status_code == 302
+
+
+def test_a_worker_that_is_missing_is_told_with_what_to_do(space, visit, victor, now_url):
+    reply = visit(victor).get(now_url + "system")
+    assert checks(reply)["worker"] is Verdict.BAD
+    assert "Something needs you." in reply.content.decode()
+    assert "python -m octoadmin.worker" in reply.content.decode()
+
+
+def test_a_silent_worker_a_late_task_and_a_failed_one(running):
+    Heartbeat.objects.update(seen_at=Now() - timedelta(seconds=30))
+    assert background(counters(), with_names=False).verdict is Verdict.WATCH
+    latest_counters.forget()
+    TaskRun.objects.filter(name="rollup").update(finished_at=Now() - timedelta(hours=1))
+    TaskRun.objects.filter(name="sweep").update(queued_ms=20_000)
+    assert tasks(counters()).sentence == "Late: rollup."
+    assert queue(counters()).verdict is Verdict.BAD
+    latest_counters.forget()
+    TaskRun.objects.filter(name="sweep").update(failed=True)
+    assert (tasks(counters()).verdict, tasks(counters()).sentence) == (Verdict.BAD, "The latest run failed: sweep.")
+
+
+def test_a_sweep_that_is_behind(worker):
+    held = worker.takes("job")
+    from locks.models import Lock
+
+    Lock.objects.filter(name=held.name).update(sweep_at=Now() - timedelta(seconds=60))
+    found = sweep(counters())
+    assert found.verdict is Verdict.BAD
+    assert found.sentence == "The sweep is 1 min 00 s behind."
+
+
+def test_a_full_space_is_told(running, space, visit, victor, now_url):
+    SpaceUsage.objects.update_or_create(space=space, defaults={"live_locks": 90_000})
+    assert checks(visit(victor).get(now_url + "system"))["room"] is Verdict.WATCH
+
+
+def test_the_database_near_its_limits():
+    now = database_state()
+
+    def but(**changes) -> DatabaseState:
+        return DatabaseState(**{**vars(now), **changes})
+
+    assert database(now).verdict is Verdict.FINE
+    assert database(but(connections=now.most_connections)).verdict is Verdict.BAD
+    assert database(but(oldest_transaction_seconds=120.0)).verdict is Verdict.WATCH
+    assert replication(but(is_replica=True)).verdict is Verdict.BAD
+    assert replication(but(replicas=2, replica_lag_seconds=60.0)).verdict is Verdict.WATCH
+    assert history(but(months_ahead=-1)).verdict is Verdict.BAD
+    assert history(but(months_ahead=0)).verdict is Verdict.WATCH
+    assert now.months_ahead >= 1
+    assert now.first_month is not None
+
+
+def test_monitoring_reads_the_same(running):
+    told = exposition().decode()
+    for name in ("database_bytes", "database_connections", "history_months_ahead", "live_streams", "server_processes"):
+        assert f"\noctoadmin_{name} " in told
