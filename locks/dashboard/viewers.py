@@ -10,7 +10,8 @@ import psycopg
 LOOK_SECONDS = 1.0
 # Looking takes no more than this part of the time, however many locks there are.
 MOST_LOAD = 0.05
-RECHECK_SECONDS = 30.0
+# Whoever is removed from a team or signed out loses the stream with the next check. Until then it told them a number.
+RECHECK_SECONDS = 1.0
 
 _SQL = Path(__file__).parent / "sql"
 _CHANGES = (_SQL / "changes.sql").read_text()

@@ -10,10 +10,12 @@ from contextlib import closing
 import pytest
 from django.test import Client
 
+from locks.actions import members, spaces
+from locks.actions.audit import Actor
 from locks.dashboard import viewers as viewing
 from locks.dashboard.live import _admit
 from locks.dashboard.viewers import Admission, Viewers
-from locks.models import User
+from locks.models import Space, User
 from locks.watching.source import LiveSource
 from tests.octoadmin.asgi_client import request_scope
 
@@ -61,6 +63,21 @@ def test_a_member_hears_of_changes_within_two_seconds(listen, server, victor, sp
         api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"]})
         assert next(heard) == "changed"
         assert next(heard) == "beat"
+
+
+@pytest.mark.parametrize("lost", ["membership", "space"])
+def test_whoever_is_removed_loses_the_stream_at_once(listen, alice, victor, space, blue, lost):
+    with closing(listen(cookie_of(victor))) as stream:
+        heard = events(stream)
+        assert next(heard) == "beat"
+        actor = Actor.of_user(alice)
+        if lost == "membership":
+            members.remove(actor=actor, by=alice, team=blue, member=victor)
+        else:
+            Space.objects.create(team=blue, slug="other", name="Other")
+            spaces.archive(actor=actor, by=alice, space=space, release=False)
+        # The connection gives up after ten seconds without a word, and a beat comes every five.
+        assert next(event for event in heard if event != "changed") == "gone"
 
 
 def test_everybody_else_finds_nothing(listen, bob, space):

@@ -1,0 +1,188 @@
+"""People who act at the same moment, and workers who claim while something is being taken away from them."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import psycopg
+import pytest
+from django.db import connection, connections
+
+from locks.actions import invites, leases, members, spaces, teams, tokens
+from locks.actions.audit import Actor
+from locks.bearer import parse
+from locks.engine import requests
+from locks.engine.execution import perform
+from locks.engine.operations import acquire
+from locks.models import Event, Invite, Lock, Membership, Role, Space, Token
+from tests import database
+from tests.locks.engine.meanwhile import meanwhile
+
+pytestmark = pytest.mark.usefixtures("committed")
+
+ROUNDS = 8
+
+
+def together(*acts):
+    """Each on a thread and a connection of its own, all at once: what each answered or raised."""
+    start = threading.Barrier(len(acts))
+
+    def run(act):
+        start.wait()
+        try:
+            return act()
+        except Exception as raised:
+            return raised
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(acts)) as threads:
+        return list(threads.map(run, acts))
+
+
+def claim(token: str, name: str) -> str:
+    presented = parse(token)
+    assert presented is not None
+    (outcome,) = perform(acquire([requests.Acquire(digest=presented.digest.hex(), name=name, ttl_seconds=600)]))
+    return outcome.verdict
+
+
+def test_two_admins_who_demote_each_other_at_once_leave_one(blue, alice, olga):
+    for _round in range(ROUNDS):
+        Membership.objects.filter(team=blue).update(role=Role.ADMIN)
+
+        def demotes(one, other):
+            return lambda: members.change_role(
+                actor=Actor.of_user(one), by=one, team=blue, member=other, role=Role.VIEWER
+            )
+
+        answers = together(demotes(alice, olga), demotes(olga, alice))
+        roles = sorted(Membership.objects.filter(team=blue).values_list("role", flat=True))
+        assert roles == ["admin", "viewer"], answers
+        # Whoever came second was no admin any more.
+        assert sorted(type(answer) for answer in answers if answer is not True) == [teams.NotAllowed]
+    assert Event.objects.filter(kind="role_changed").count() == ROUNDS
+
+
+def test_two_admins_who_leave_at_once_leave_one(blue, alice, olga):
+    for _round in range(ROUNDS):
+        for person in (alice, olga):
+            Membership.objects.update_or_create(team=blue, user=person, defaults={"role": Role.ADMIN})
+
+        def leaves(one):
+            return lambda: members.leave(actor=Actor.of_user(one), team=blue, member=one)
+
+        answers = together(leaves(alice), leaves(olga))
+        assert [type(answer) for answer in answers if answer is not None] == [members.LastAdmin]
+        assert Membership.objects.filter(team=blue, role=Role.ADMIN).count() == 1
+
+
+def test_an_invitation_that_two_accept_at_once_is_one_person_s(blue, red, alice, bob, root):
+    for _round in range(ROUNDS):
+        Membership.objects.filter(team=blue).exclude(user=alice).delete()
+        _code, invite = invites.create(
+            actor=Actor.of_user(alice), by=alice, team=blue, role=Role.VIEWER, lasts=timedelta(days=1), note=""
+        )
+
+        def accepts(one, invite=invite):
+            return lambda: invites.accept(actor=Actor.of_user(one), invite=invite, member=one)
+
+        answers = together(accepts(bob), accepts(root))
+        assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [invites.NotOpen]
+        assert Membership.objects.filter(team=blue).count() == 2
+    assert Invite.objects.filter(accepted_at=None).count() == 0
+
+
+def test_a_removed_admin_does_not_come_back_by_a_link_accepted_at_that_moment(blue, alice, olga, bob):
+    for _round in range(ROUNDS):
+        Membership.objects.filter(team=blue).exclude(user=alice).delete()
+        Membership.objects.create(team=blue, user=olga, role=Role.ADMIN)
+        _code, invite = invites.create(
+            actor=Actor.of_user(olga), by=olga, team=blue, role=Role.ADMIN, lasts=timedelta(days=1), note=""
+        )
+        removal, joining = together(
+            lambda: members.remove(actor=Actor.of_user(alice), by=alice, team=blue, member=olga),
+            lambda invite=invite: invites.accept(actor=Actor.of_user(bob), invite=invite, member=bob),
+        )
+        assert removal is None
+        joined = Membership.objects.filter(team=blue, user=bob).exists()
+        # It was used before, by somebody who was let in while Olga still was an admin, or never.
+        assert joined != isinstance(joining, invites.NotOpen)
+        assert not invites.open_invites().exists()
+
+
+def test_revoking_and_releasing_leaves_nothing_however_busy_the_token_is(space, alice, worker_token):
+    token = Token.objects.select_related("space__team").get()
+    over = threading.Event()
+
+    def claims(number: int):
+        def work():
+            taken = 0
+            while not over.is_set():
+                verdict = claim(worker_token, f"job-{number}-{taken}")
+                if verdict != "acquired":
+                    assert verdict == "unauthenticated"
+                    return taken
+                taken += 1
+            return taken
+
+        return work
+
+    def revokes():
+        time.sleep(0.5)
+        tokens.revoke(actor=Actor.of_user(alice), token=token)
+        released = leases.take_back(actor=Actor.of_user(alice), space=space, token=token, reason="lost")
+        left = leases.live_leases(space=space, token=token).count()
+        over.set()
+        return released, left
+
+    *taken, (released, left) = together(*[claims(number) for number in range(4)], revokes)
+    assert left == 0
+    assert released == sum(taken) > 0
+    assert Event.objects.filter(kind="force_released", reason="lost").count() == released
+    assert not Lock.objects.filter(lease_id__isnull=False).exists()
+
+
+def test_a_claim_that_waited_while_its_token_was_revoked_is_taken_back_too(space, alice, worker_token):
+    token = Token.objects.select_related("space__team").get()
+    Lock.objects.create(space=space, name="job")
+    with (
+        psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other,
+        meanwhile() as worker,
+        meanwhile() as person,
+    ):
+        other.execute("SELECT FROM octo_lock WHERE name = 'job' FOR UPDATE")
+        claimed = worker.waits(claim, worker_token, "job")
+        tokens.revoke(actor=Actor.of_user(alice), token=token)
+        releasing = person.starts(leases.take_back, actor=Actor.of_user(alice), space=space, token=token, reason="lost")
+        time.sleep(0.3)
+        assert not releasing.done()
+        other.rollback()
+        assert claimed.result(10) == "acquired"
+        assert releasing.result(10) == 1
+    assert not Lock.objects.filter(lease_id__isnull=False).exists()
+
+
+def test_a_space_in_which_somebody_claims_at_that_moment_is_not_archived(blue, space, alice, worker_token):
+    Space.objects.create(team=blue, slug="other", name="Other")
+    Lock.objects.create(space=space, name="job")
+    with (
+        psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other,
+        meanwhile() as worker,
+        meanwhile() as person,
+    ):
+        other.execute("SELECT FROM octo_lock WHERE name = 'job' FOR UPDATE")
+        claimed = worker.waits(claim, worker_token, "job")
+        archiving = person.starts(spaces.archive, actor=Actor.of_user(alice), by=alice, space=space, release=False)
+        while not Space.objects.filter(pk=space.pk, archived_at__isnull=False).exists():
+            assert not archiving.done()
+        other.rollback()
+        assert claimed.result(10) == "acquired"
+        assert isinstance(archiving.exception(10), spaces.LocksAreHeld)
+    space.refresh_from_db()
+    assert space.archived_at is None
+    assert Lock.objects.filter(lease_id__isnull=False).count() == 1
+    assert list(Event.objects.filter(kind__startswith="space_").values_list("kind", flat=True).order_by("id")) == [
+        "space_archived", "space_changed",
+    ]  # fmt: skip
