@@ -66,7 +66,8 @@ PAGES: list[Page] = [
     *pages("new-team", whom=For.SUPERUSERS, method="POST"),
     # What there is to see.
     *pages("team", "now", "contention", "activity", "owners", "stuck", "releases", "connect", whom=For.MEMBERS),
-    *pages("tokens", "team-page", whom=For.MEMBERS),
+    *pages("tokens", "team-page", "system", "activity-news", whom=For.MEMBERS),
+    *pages("activity-export", whom=For.MEMBERS, method="POST", form={"format": "csv"}),
     *pages("event", whom=For.MEMBERS, arguments={"event_id": "{event}"}),
     *pages("lock", whom=For.MEMBERS, arguments=NAMED),
     *pages("release", whom=For.MEMBERS, arguments={"number": "{batch}"}),

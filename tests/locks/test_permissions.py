@@ -135,7 +135,10 @@ def visit(browser: Client, page: Page, path: str, things: Things) -> Cell:
     with transaction.atomic():
         # The test client keeps the cookies of an answer; whoever was signed out comes back for the next cell.
         cookies = browser.cookies.copy()
-        cell = cell_of(browser.generic(page.method, path, **posted(page, things)))
+        reply = browser.generic(page.method, path, **posted(page, things))
+        cell = cell_of(reply)
+        if reply.streaming:
+            b"".join(reply.streaming_content)
         browser.cookies = cookies
         transaction.set_rollback(True)
     return cell
