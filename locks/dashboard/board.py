@@ -27,6 +27,7 @@ SORTS: dict[str, str] = {
     "name": "Name",
 }
 assert set(SORTS) == set(get_args(Sort))
+GROUPS: dict[str, str] = {"": "No groups", "owner": "Owner", "prefix": "Prefix"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,19 +38,21 @@ class BoardFilter:
     prefix: str = ""
     owner: str = ""
     sort: str = "trouble"
+    group: str = ""
     page: int = 1
     # The rows that stand open, by the ids of their locks.
     open: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, query: QueryDict) -> "BoardFilter":
-        sort = query.get("sort", "trouble")
+        sort, group = query.get("sort", "trouble"), query.get("group", "")
         page = query.get("page", "1")
         return cls(
             q=_text(query, "q"),
             prefix=_text(query, "prefix"),
             owner=_text(query, "owner"),
             sort=sort if sort in SORTS else "trouble",
+            group=group if group in GROUPS else "",
             page=min(int(page), LAST_PAGE) if page.isascii() and page.isdigit() and page != "0" else 1,
             open=tuple(_ids(query.getlist("open")))[:MOST_OPEN],
         )
@@ -75,8 +78,20 @@ class BoardFilter:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Heading:
+    """Above the first row of a group on a page; the numbers are those of the whole group."""
+
+    label: str
+    number: int
+    troubled: int
+    # Leads to the group alone; None for what has no owner or no prefix.
+    query: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Row:
     lock: Holding
+    heading: Heading | None
     toggle: str
     owner_query: str
     # Of an open row; otherwise None.
@@ -107,25 +122,36 @@ def asked_of(*, space: Space, wanted: BoardFilter) -> dict[str, Any]:
     pattern = wanted.q.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
     return {
         "space_id": space.pk, "prefix": wanted.prefix, "owner": wanted.owner, "search": wanted.q,
-        "pattern": f"%{pattern}%",
+        "pattern": f"%{pattern}%", "plain": wanted.q.isascii(),
     }  # fmt: skip
 
 
 def board(*, space: Space, wanted: BoardFilter) -> Board:
     asked = asked_of(space=space, wanted=wanted)
     skipped = (wanted.page - 1) * ROWS
-    holdings = rows("board", Holding, {**asked, "sort": wanted.sort, "rows": ROWS + 1, "skipped": skipped})
+    page_of = {**asked, "sort": wanted.sort, "rows": ROWS + 1, "skipped": skipped}
+    if wanted.group:
+        grouped = [_grouped(row, wanted) for row in rows("board_grouped", dict, {**page_of, "group": wanted.group})]
+        holdings = [lock for lock, _heading in grouped]
+        headings = [
+            heading if place == 0 or heading.label != grouped[place - 1][1].label else None
+            for place, (_lock, heading) in enumerate(grouped)
+        ]
+    else:
+        holdings = rows("board", Holding, page_of)
+        headings = [None] * len(holdings)
     shown = holdings[:ROWS]
     opened = latest_of_locks(space=space, names=[lock.name for lock in shown if lock.id in wanted.open])
     return Board(
         rows=[
             Row(
                 lock=lock,
+                heading=heading,
                 toggle=wanted.toggled(lock.id),
                 owner_query=wanted.query(owner=lock.owner or "", page=1, open=()),
                 latest=opened.get(lock.name, []) if lock.id in wanted.open else None,
             )
-            for lock in shown
+            for lock, heading in zip(shown, headings[:ROWS], strict=True)
         ],
         found=_found(asked, skipped=skipped, holdings=holdings) if wanted.narrows else None,
         previous=wanted.query(page=wanted.page - 1, open=()) if wanted.page > 1 else None,
@@ -141,10 +167,21 @@ class _Size:
 
 def _found(asked: dict[str, Any], *, skipped: int, holdings: list[Holding]) -> int:
     """Counted only where the page does not show it: to count means to look at everything once more."""
-    if holdings and len(holdings) <= ROWS:
+    if len(holdings) <= ROWS and (holdings or not skipped):
         return skipped + len(holdings)
     (found,) = rows("board_size", _Size, asked)
     return found.number
+
+
+def _grouped(row: dict[str, Any], wanted: BoardFilter) -> tuple[Holding, Heading]:
+    label = row.pop("label")
+    heading = Heading(
+        label=label,
+        number=row.pop("number"),
+        troubled=row.pop("troubled"),
+        query=wanted.query(**{wanted.group: label, "group": "", "page": 1, "open": ()}) if label else None,
+    )
+    return Holding(**row), heading
 
 
 def _text(query: QueryDict, name: str) -> str:

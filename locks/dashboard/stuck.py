@@ -70,7 +70,7 @@ class StuckLock:
     lock: Holding
     is_overdue: bool
     has_dead_token: bool
-    is_past_longest: bool | None
+    is_past_longest: bool
     is_late: bool
     is_forgotten: bool
     is_crowded: bool
@@ -162,12 +162,8 @@ class Inbox:
 
 def inbox(*, space: Space, wanted: StuckFilter, limit: int = ROWS) -> Inbox:
     found = rows("stuck", dict, {**_asked(space, wanted), "rows": limit + 1, "skipped": (wanted.page - 1) * limit})
-    # Counts come even when there is nothing to list, on a row without a lock.
-    counts = found[0] if found else None
+    counts = found[0]
     listed = [_stuck_lock(row) for row in found if row["id"] is not None]
-    if counts is None:
-        # Beyond the last page.
-        counts = rows("stuck", dict, {**_asked(space, StuckFilter()), "rows": 1, "skipped": 0})[0]
     return Inbox(
         locks=listed[:limit],
         stuck=counts["all_stuck"],

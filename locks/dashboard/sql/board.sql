@@ -1,7 +1,9 @@
 -- A page of what is held or closed in a space. Changes nothing.
 --
--- space_id, prefix, owner, search and pattern ('' for all), sort, rows, skipped. `trouble` is the state in the order
--- of its urgency. The first comparison decides nearly every lock without arithmetic: there may be a hundred thousand.
+-- space_id, prefix, owner, search and pattern ('' for all), plain (the search is ASCII), sort, rows, skipped. `trouble`
+-- is the state in the order of its urgency. The first comparison decides nearly every lock without arithmetic: there may
+-- be a hundred thousand. A plain search folds one text for each lock in a quarter less time than three comparisons
+-- that mind the language.
 -- A lease that is tied to a session ends with it.
 WITH lock AS (
     SELECT
@@ -10,7 +12,8 @@ WITH lock AS (
         CASE
             WHEN held.lives_until > statement_timestamp() + interval '30 seconds' THEN 4
             WHEN held.lives_until > statement_timestamp() + held.ttl_seconds * interval '1 second' / 3 THEN 4
-            WHEN held.lives_until > statement_timestamp() THEN CASE WHEN held.lives_until < held.expires_at THEN 4 ELSE 2 END
+            WHEN held.lives_until > statement_timestamp()
+                THEN CASE WHEN held.lives_until < held.expires_at THEN 4 ELSE 2 END
             WHEN held.lives_until + held.lock_delay_seconds * interval '1 second' > statement_timestamp() THEN 3
             ELSE 1
         END AS trouble
@@ -32,7 +35,14 @@ page AS (
         FROM lock
         WHERE starts_with(name, %(prefix)s)
           AND (%(owner)s = '' OR owner = %(owner)s)
-          AND (%(search)s = '' OR name ILIKE %(pattern)s OR owner ILIKE %(pattern)s OR metadata ILIKE %(pattern)s)
+          AND (
+            %(search)s = ''
+            OR CASE WHEN %(plain)s
+                THEN lower((name || E'\n' || coalesce(owner, '') || E'\n' || coalesce(metadata, '')) COLLATE "C")
+                    LIKE lower(%(pattern)s COLLATE "C")
+                ELSE name ILIKE %(pattern)s OR owner ILIKE %(pattern)s OR metadata ILIKE %(pattern)s
+            END
+          )
         -- The trouble that ends first comes first. Among the rest, who has held longest: that order stays as it is when
         -- holders renew, so rows do not wander.
         ORDER BY

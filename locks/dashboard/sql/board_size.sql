@@ -6,6 +6,13 @@ FROM (
       AND (lease_id IS NOT NULL OR available_at > statement_timestamp())
       AND starts_with(name, %(prefix)s)
       AND (%(owner)s = '' OR owner = %(owner)s)
-      AND (%(search)s = '' OR name ILIKE %(pattern)s OR owner ILIKE %(pattern)s OR metadata ILIKE %(pattern)s)
+      AND (
+        %(search)s = ''
+        OR CASE WHEN %(plain)s
+            THEN lower((name || E'\n' || coalesce(owner, '') || E'\n' || coalesce(metadata, '')) COLLATE "C")
+                LIKE lower(%(pattern)s COLLATE "C")
+            ELSE name ILIKE %(pattern)s OR owner ILIKE %(pattern)s OR metadata ILIKE %(pattern)s
+        END
+      )
     LIMIT 10001
 ) AS found

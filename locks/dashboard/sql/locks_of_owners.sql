@@ -9,16 +9,18 @@ FROM (
     SELECT
         lock.*, lock.session_id IS NOT NULL AS in_session,
         CASE
-            WHEN lock.expires_at > statement_timestamp() + interval '30 seconds' THEN 'held'
-            WHEN lock.expires_at > statement_timestamp() + lock.ttl_seconds * interval '1 second' / 3 THEN 'held'
-            WHEN lock.expires_at > statement_timestamp() THEN 'expiring'
-            WHEN lock.expires_at + lock.lock_delay_seconds * interval '1 second' > statement_timestamp() THEN 'delayed'
+            WHEN lives_until > statement_timestamp() + interval '30 seconds' THEN 'held'
+            WHEN lives_until > statement_timestamp() + lock.ttl_seconds * interval '1 second' / 3 THEN 'held'
+            WHEN lives_until > statement_timestamp()
+                THEN CASE WHEN lives_until < lock.expires_at THEN 'held' ELSE 'expiring' END
+            WHEN lives_until + lock.lock_delay_seconds * interval '1 second' > statement_timestamp() THEN 'delayed'
             ELSE 'overdue'
         END AS state,
         row_number() OVER (PARTITION BY lock.owner, lock.holder_id ORDER BY lock.expires_at, lock.name) AS place
     FROM octo_lock AS lock
     JOIN unnest(%(owners)s::text[], %(holder_ids)s::text[]) AS wanted (owner, holder_id)
         ON wanted.owner = lock.owner AND wanted.holder_id = lock.holder_id
+    CROSS JOIN LATERAL octo_lives_until(lock.expires_at, lock.tied_to) AS lives_until
     WHERE lock.space_id = %(space_id)s AND lock.lease_id IS NOT NULL
 ) AS numbered
 WHERE place <= %(each)s

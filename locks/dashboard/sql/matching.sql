@@ -2,9 +2,16 @@
 SELECT name, fencing_token, owner
 FROM octo_lock
 WHERE space_id = %(space_id)s
-  AND lease_id IS NOT NULL AND expires_at > statement_timestamp()
+  AND lease_id IS NOT NULL AND octo_lives_until(expires_at, tied_to) > statement_timestamp()
   AND starts_with(name, %(prefix)s)
   AND (%(owner)s = '' OR owner = %(owner)s)
-  AND (%(search)s = '' OR name ILIKE %(pattern)s OR owner ILIKE %(pattern)s OR metadata ILIKE %(pattern)s)
+  AND (
+    %(search)s = ''
+    OR CASE WHEN %(plain)s
+        THEN lower((name || E'\n' || coalesce(owner, '') || E'\n' || coalesce(metadata, '')) COLLATE "C")
+            LIKE lower(%(pattern)s COLLATE "C")
+        ELSE name ILIKE %(pattern)s OR owner ILIKE %(pattern)s OR metadata ILIKE %(pattern)s
+    END
+  )
 ORDER BY name
 LIMIT %(rows)s

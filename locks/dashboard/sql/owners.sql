@@ -16,10 +16,10 @@ WITH session AS MATERIALIZED (
 part AS (
     SELECT
         lock.owner, lock.holder_id, lock.token_id, lock.session_id IS NOT NULL AS in_session,
-        count(*) FILTER (WHERE lock.expires_at > statement_timestamp()) AS holding,
-        count(*) FILTER (WHERE lock.expires_at <= statement_timestamp()) AS overdue,
+        count(*) FILTER (WHERE octo_lives_until(lock.expires_at, lock.tied_to) > statement_timestamp()) AS holding,
+        count(*) FILTER (WHERE octo_lives_until(lock.expires_at, lock.tied_to) <= statement_timestamp()) AS overdue,
         count(*) FILTER (
-            WHERE lock.expires_at > statement_timestamp() AND (
+            WHERE octo_lives_until(lock.expires_at, lock.tied_to) > statement_timestamp() AND (
                 session.kept_alive_at + session.ttl_seconds * interval '0.6 seconds' > statement_timestamp()
                 OR statement_timestamp() - lock.renewed_at <= interval '2 seconds' + 1.5 * CASE
                     WHEN lock.renewals > 0 THEN (lock.renewed_at - lock.acquired_at) / lock.renewals
@@ -40,7 +40,7 @@ part AS (
         waiter.session_id IS NOT NULL, 0, 0, 0, 1, NULL, waiter.waiting_since
     FROM octo_waiter AS waiter
     JOIN octo_token ON octo_token.id = waiter.token_id
-    WHERE waiter.space_id = %(space_id)s AND waiter.gives_up_at > statement_timestamp()
+    WHERE waiter.space_id = %(space_id)s AND waiter.lease_id IS NULL AND waiter.gives_up_at > statement_timestamp()
     UNION ALL
     SELECT owner, holder_id, token_id, true, 0, 0, 0, 0, kept_alive_at, NULL FROM session
 ),

@@ -17,7 +17,7 @@ WITH seen AS MATERIALIZED (
     FROM octo_release_row AS row
     LEFT JOIN octo_lock AS lock ON lock.space_id = %(space_id)s AND lock.name = row.lock_name
         AND lock.fencing_token = row.fencing_token AND lock.lease_id IS NOT NULL
-        AND lock.expires_at > statement_timestamp()
+        AND octo_lives_until(lock.expires_at, lock.tied_to) > statement_timestamp()
     LEFT JOIN octo_session AS session ON session.id = lock.session_id AND session.ended_at IS NULL
     WHERE row.batch_id = %(batch_id)s
 )

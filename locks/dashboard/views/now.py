@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from locks.dashboard.access import Place, in_space
-from locks.dashboard.board import SORTS, BoardFilter, board
+from locks.dashboard.board import GROUPS, SORTS, BoardFilter, board
 from locks.dashboard.counters import counters, pulse
 from locks.dashboard.shell import asks_for, page, part
 
@@ -21,6 +21,7 @@ def now(request: HttpRequest, place: Place) -> HttpResponse:
         "counters": counted,
         "pulse": pulse(space=place.space),
         "sorts": SORTS,
+        "groups": GROUPS,
         # To release all that the filter finds, and not only what is ticked.
         "filter_fields": [("q", wanted.q), ("prefix", wanted.prefix), ("owner", wanted.owner)],
         "all_number": counted.held if found.found is None else found.found,

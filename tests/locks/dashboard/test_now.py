@@ -157,3 +157,35 @@ def test_the_tabs_and_the_help_come_from_one_list(visit, victor, now_url):
     for tab in reply.context["tabs"]:
         assert f'href="{tab.url}"' in content
         assert f"<kbd>{tab.page.go}</kbd></dt><dd>go to {tab.page.label}" in content
+
+
+def headings(reply) -> list[tuple[str, int, int]]:
+    found = [row.heading for row in reply.context["board"].rows]
+    return [(heading.label, heading.number, heading.troubled) for heading in found if heading]
+
+
+def test_rows_are_grouped_by_owner_or_prefix_with_trouble_first(worker, visit, victor, now_url):
+    for name, owner in (("deploy/api", "a"), ("deploy/web", "b"), ("cron/x", "b"), ("alone", "c"), ("deploy/db", "b")):
+        worker.takes(name, owner=owner, ttl_seconds=60)
+    age("cron/x", seconds=50)
+    browser = visit(victor)
+    by_owner = browser.get(now_url + "?group=owner")
+    assert headings(by_owner) == [("b", 3, 1), ("a", 1, 0), ("c", 1, 0)]
+    assert names(by_owner) == ["cron/x", "deploy/web", "deploy/db", "deploy/api", "alone"]
+    by_prefix = browser.get(now_url + "?group=prefix")
+    assert headings(by_prefix) == [("cron/", 1, 1), ("deploy/", 3, 0), ("", 1, 0)]
+    assert "No prefix" in by_prefix.content.decode()
+    assert headings(browser.get(now_url + "?group=prefix&q=web")) == [("deploy/", 1, 0)]
+    assert headings(browser.get(now_url + "?group=nonsense")) == []
+    alone = browser.get(now_url + by_prefix.context["board"].rows[1].heading.query)
+    assert names(alone) == ["deploy/api", "deploy/web", "deploy/db"]
+
+
+def test_groups_go_on_from_page_to_page(worker, visit, victor, now_url):
+    for number in range(60):
+        worker.takes(f"deploy/{number:02}", owner="big" if number < 55 else f"small-{number}")
+    first = visit(victor).get(now_url + "?group=owner&sort=name")
+    second = visit(victor).get(now_url + first.context["board"].next)
+    assert headings(first) == [("big", 55, 0)]
+    assert names(first) + names(second) == [f"deploy/{number:02}" for number in range(60)]
+    assert headings(second)[0] == ("big", 55, 0)

@@ -1,0 +1,109 @@
+-- A page of what is held or closed in a space, in groups: by owner, or by what stands before the first slash. Changes
+-- nothing.
+--
+-- Parameters as in board.sql, and group. Groups with trouble come first, then the largest; inside of them the order is
+-- that of board.sql. `label`, `number` and `troubled` tell of the whole group.
+WITH lock AS NOT MATERIALIZED (
+    SELECT
+        held.id, held.name, held.owner, held.metadata, held.acquired_at,
+        CASE %(group)s
+            WHEN 'owner' THEN coalesce(held.owner, '')
+            WHEN 'prefix' THEN
+                CASE WHEN strpos(held.name, '/') > 0 THEN split_part(held.name, '/', 1) || '/' ELSE '' END
+        END AS label,
+        held.lives_until AS ends_at,
+        CASE
+            WHEN held.lives_until > statement_timestamp() + interval '30 seconds' THEN 4
+            WHEN held.lives_until > statement_timestamp() + held.ttl_seconds * interval '1 second' / 3 THEN 4
+            WHEN held.lives_until > statement_timestamp()
+                THEN CASE WHEN held.lives_until < held.expires_at THEN 4 ELSE 2 END
+            WHEN held.lives_until + held.lock_delay_seconds * interval '1 second' > statement_timestamp() THEN 3
+            ELSE 1
+        END AS trouble
+    FROM (
+        SELECT octo_lock.*, least(octo_lock.expires_at, session.ended_at, session.expires_at) AS lives_until
+        FROM octo_lock
+        LEFT JOIN octo_session AS session ON session.id = octo_lock.tied_to
+        WHERE octo_lock.space_id = %(space_id)s AND octo_lock.lease_id IS NOT NULL
+    ) AS held
+    UNION ALL
+    SELECT
+        id, name, owner, metadata, acquired_at,
+        CASE WHEN %(group)s = 'prefix' AND strpos(name, '/') > 0 THEN split_part(name, '/', 1) || '/' ELSE '' END,
+        available_at, 3
+    FROM octo_lock
+    WHERE space_id = %(space_id)s AND lease_id IS NULL AND available_at > statement_timestamp()
+),
+wanted AS NOT MATERIALIZED (
+    SELECT id, name, acquired_at, ends_at, trouble, label
+    FROM lock
+    WHERE starts_with(name, %(prefix)s)
+      AND (%(owner)s = '' OR owner = %(owner)s)
+      AND (
+        %(search)s = ''
+        OR CASE WHEN %(plain)s
+            THEN lower((name || E'\n' || coalesce(owner, '') || E'\n' || coalesce(metadata, '')) COLLATE "C")
+                LIKE lower(%(pattern)s COLLATE "C")
+            ELSE name ILIKE %(pattern)s OR owner ILIKE %(pattern)s OR metadata ILIKE %(pattern)s
+        END
+      )
+),
+heading AS (
+    SELECT label, count(*) AS number, count(*) FILTER (WHERE trouble < 3) AS troubled, min(trouble) AS worst
+    FROM wanted
+    GROUP BY label
+),
+-- Only groups that reach into the page are looked at lock by lock.
+shown AS MATERIALIZED (
+    SELECT *
+    FROM (
+        SELECT
+            *,
+            sum(number) OVER (
+                ORDER BY
+                    CASE WHEN %(sort)s = 'trouble' THEN worst END,
+                    CASE WHEN %(sort)s = 'trouble' THEN number END DESC,
+                    label
+            ) AS up_to
+        FROM heading
+    ) AS added_up
+    WHERE up_to > %(skipped)s AND up_to - number < %(skipped)s + %(rows)s
+),
+-- Not a join, which might look at everything once for each group.
+near AS MATERIALIZED (
+    SELECT * FROM wanted WHERE (label IN (SELECT label FROM shown)) IS TRUE
+),
+page AS (
+    SELECT id, trouble, label, number, troubled, row_number() OVER () AS place
+    FROM (
+        SELECT near.id, near.trouble, shown.label, shown.number, shown.troubled
+        FROM near
+        JOIN shown USING (label)
+        ORDER BY
+            shown.up_to,
+            CASE WHEN %(sort)s = 'trouble' THEN trouble END,
+            CASE WHEN %(sort)s = 'left' OR (%(sort)s = 'trouble' AND trouble < 4) THEN ends_at END,
+            CASE WHEN %(sort)s IN ('trouble', 'oldest') THEN acquired_at END,
+            CASE WHEN %(sort)s = 'newest' THEN acquired_at END DESC NULLS LAST,
+            name
+        LIMIT %(rows)s OFFSET %(skipped)s - (SELECT min(up_to - number)::bigint FROM shown)
+    ) AS sorted
+)
+SELECT
+    held.id,
+    held.name,
+    (ARRAY['overdue', 'expiring', 'delayed', 'held'])[page.trouble] AS state,
+    held.fencing_token, held.owner, held.metadata, held.ttl_seconds, held.acquired_at, held.renewed_at, held.expires_at,
+    coalesce(held.available_at, held.expires_at + held.lock_delay_seconds * interval '1 second') AS available_at,
+    held.renewals,
+    held.session_id IS NOT NULL AS in_session,
+    (
+        SELECT count(*) FROM octo_waiter
+        WHERE octo_waiter.space_id = held.space_id AND octo_waiter.name = held.name
+          AND octo_waiter.lease_id IS NULL AND octo_waiter.gives_up_at > statement_timestamp()
+    ) AS waiters,
+    page.label, page.number, page.troubled,
+    statement_timestamp() AS now
+FROM page
+JOIN octo_lock AS held ON held.id = page.id
+ORDER BY page.place

@@ -1,0 +1,219 @@
+"""Stuck: an inbox that says why, and snoozing what somebody knows about."""
+
+import pytest
+from django.db import connection
+
+from locks.dashboard.stuck import count_stuck
+from locks.engine.execution import perform
+from locks.history.usual import forget_usual_holds, learn_usual_holds
+from locks.models import Event, Lock, Snooze, Token, UsualHold, Waiter
+from tests.locks.dashboard.test_now import age
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def url(now_url):
+    return now_url + "stuck"
+
+
+def reasons(reply) -> dict[str, list[str]]:
+    return {stuck.lock.name: [reason.value for reason, _ in stuck.reasons] for stuck in reply.context["inbox"].locks}
+
+
+def said(reply) -> str:
+    return " ".join(sentence for stuck in reply.context["inbox"].locks for _, sentence in stuck.reasons)
+
+
+def renewed_ago(name: str, *, seconds: int) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE octo_lock SET renewed_at = now() - make_interval(secs => %s) WHERE name = %s", [seconds, name]
+        )
+
+
+def past_holds(name: str, *minutes: int) -> None:
+    lock = Lock.objects.get(name=name)
+    for place, each in enumerate(minutes):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO octo_event (at, kind, space_id, lock_name, actor_kind, actor_name, channel, held_ms) "
+                "VALUES (now() - make_interval(days => 1, secs => %s), 'released', %s, %s, 'token', 'w', 'api', %s)",
+                [place, lock.space_id, name, each * 60_000],
+            )
+
+
+def test_what_is_as_usual_is_not_stuck(worker, visit, victor, url):
+    worker.takes("job")
+    reply = visit(victor).get(url)
+    assert reasons(reply) == {}
+    assert "Nothing is stuck" in reply.content.decode()
+
+
+def test_overdue(worker, visit, victor, url):
+    worker.takes("job", ttl_seconds=60)
+    age("job", seconds=90)
+    reply = visit(victor).get(url)
+    assert reasons(reply) == {"job": ["overdue"]}
+    assert said(reply).startswith("Ran out 3")
+    assert "nobody has tidied it up" in said(reply)
+
+
+@pytest.mark.parametrize(("field", "word"), [("revoked_at", "was revoked"), ("expires_at", "expired")])
+def test_a_token_that_ended_while_it_holds(worker, visit, victor, url, field, word):
+    worker.takes("job", ttl_seconds=600)
+    Token.objects.update(**{field: Lock.objects.get().acquired_at})
+    reply = visit(victor).get(url)
+    assert reasons(reply) == {"job": ["dead_token"]}
+    assert f"Its token worker {word}" in said(reply)
+    assert "it runs out in 9 min" in said(reply)
+
+
+def test_past_the_longest_hold(worker, space, visit, victor, url):
+    worker.takes("job", ttl_seconds=600)
+    worker.takes("young", ttl_seconds=600)
+    age("job", seconds=120)
+    space.max_hold_seconds = 60
+    space.save()
+    reply = visit(victor).get(url)
+    assert reasons(reply) == {"job": ["past_longest"]}
+    assert "longer than this space allows" in said(reply)
+
+
+def test_held_far_longer_than_usual(worker, visit, victor, url):
+    for name, holds in (("late", (2, 3, 2, 3, 4, 2)), ("slow", (50, 60, 55, 50, 45)), ("new", (1, 1))):
+        worker.takes(name, ttl_seconds=7200)
+        age(name, seconds=1800)
+        past_holds(name, *holds)
+    worker.takes("fresh", ttl_seconds=7200)
+    assert perform(learn_usual_holds()) == 3
+    assert perform(learn_usual_holds()) == 0, "a hold is judged once"
+    reply = visit(victor).get(url)
+    assert reasons(reply) == {"late": ["late"]}
+    assert "; usually it takes 2 min 00 s" in said(reply)
+    assert "nine in ten of its last 6 holds were over within 4 min 00 s" in said(reply)
+
+
+def test_the_next_hold_is_judged_anew_and_old_judgements_are_forgotten(worker, visit, victor, url):
+    held = worker.takes("late", ttl_seconds=7200)
+    age("late", seconds=1800)
+    past_holds("late", 1, 1, 1, 1, 1)
+    perform(learn_usual_holds())
+    worker.gives_back("late", held.lease_id)
+    worker.takes("late", ttl_seconds=7200)
+    assert reasons(visit(victor).get(url)) == {}
+    perform(forget_usual_holds())
+    assert not UsualHold.objects.exists()
+
+
+def test_not_renewed_where_others_of_the_same_holder_were(worker, visit, victor, url):
+    for name in ("kept", "forgotten"):
+        worker.takes(name, owner="runner-1", ttl_seconds=600)
+        age(name, seconds=400)
+    worker.takes("alone", owner="runner-2", ttl_seconds=600)
+    age("alone", seconds=400)
+    renewed_ago("kept", seconds=3)
+    reply = visit(victor).get(url)
+    assert reasons(reply) == {"forgotten": ["forgotten"]}
+    assert "while runner-1 renewed its other lock" in said(reply)
+
+
+def test_many_waiting(worker, visit, victor, url, space):
+    for name, number in (("crowded", 5), ("quiet", 4)):
+        worker.takes(name)
+        for _ in range(number):
+            Waiter.objects.create(
+                space=space, name=name, token=Token.objects.get(), owner="w", gives_up_at="2999-01-01T00:00Z"
+            )
+    reply = visit(victor).get(url)
+    assert reasons(reply) == {"crowded": ["crowded"]}
+    assert "5 are waiting for it, the first for" in said(reply)
+
+
+def test_a_reason_can_be_asked_for_and_each_says_how_many(worker, visit, victor, url):
+    worker.takes("over", ttl_seconds=60)
+    age("over", seconds=90)
+    worker.takes("dead", ttl_seconds=600)
+    Token.objects.update(revoked_at=Lock.objects.get(name="dead").acquired_at)
+    everything = visit(victor).get(url)
+    assert list(reasons(everything)) == ["over", "dead"], "the worst first"
+    numbers = {reason.value: number for reason, _, number in everything.context["inbox"].by_reason if number}
+    assert numbers == {"overdue": 1, "dead_token": 2}
+    assert list(reasons(visit(victor).get(url + "?reason=overdue"))) == ["over"]
+    assert list(reasons(visit(victor).get(url + "?reason=nonsense&page=x"))) == ["over", "dead"]
+    assert visit(victor).get(url + "?page=99").context["inbox"].stuck == 2
+
+
+@pytest.fixture
+def stuck(worker):
+    held = worker.takes("deploy/api", owner="runner-1", ttl_seconds=600)
+    Token.objects.update(revoked_at=Lock.objects.get().acquired_at)
+    return held
+
+
+def note(held, **changes):
+    return {"fencing_token": held.fencing_token, "hours": 4, "note": "Ada knows", **changes}
+
+
+def test_snoozed_with_a_note_until_a_time_and_taken_back(stuck, visit, olga, victor, url, now_url):
+    browser = visit(olga)
+    assert "Ada" not in browser.get(now_url + "snooze/deploy/api").content.decode()
+    assert browser.post(now_url + "snooze/deploy/api", note(stuck)).status_code == 302
+    reply = visit(victor).get(url)
+    assert (reasons(reply), reply.context["inbox"].snoozed) == ({}, 1)
+    shown = visit(victor).get(url + "?show=snoozed").content.decode()
+    assert "<b>olga</b> snoozed it" in shown
+    assert "Ada knows" in shown
+    event = Event.objects.get(kind="snoozed")
+    assert (event.lock_name, event.owner, event.reason, event.actor_name) == (
+        "deploy/api", "runner-1", "Ada knows", "olga",
+    )  # fmt: skip
+    assert browser.post(now_url + "end-snooze/deploy/api", {"fencing_token": stuck.fencing_token}).status_code == 302
+    assert list(reasons(visit(victor).get(url))) == ["deploy/api"]
+    assert Event.objects.filter(kind="snooze_ended", actor_name="olga").exists()
+    again = browser.post(now_url + "end-snooze/deploy/api", {"fencing_token": stuck.fencing_token})
+    assert again.status_code == 404
+
+
+def test_a_snooze_ends_with_its_time_and_with_its_holder(stuck, visit, olga, victor, url, now_url):
+    visit(olga).post(now_url + "snooze/deploy/api", note(stuck))
+    Snooze.objects.update(until="2020-01-01T00:00Z")
+    assert list(reasons(visit(victor).get(url))) == ["deploy/api"]
+    Snooze.objects.update(until="2999-01-01T00:00Z", fencing_token=stuck.fencing_token - 1)
+    assert list(reasons(visit(victor).get(url))) == ["deploy/api"], "it was for another holder"
+
+
+def test_nobody_else_can_snooze(stuck, visit, victor, bob, now_url):
+    for verb, form in (("snooze", note(stuck)), ("end-snooze", {"fencing_token": stuck.fencing_token})):
+        assert visit(victor).post(f"{now_url}{verb}/deploy/api", form).status_code == 403
+        assert visit(bob).post(f"{now_url}{verb}/deploy/api", form).status_code == 404
+    assert visit(bob).get(now_url + "stuck").status_code == 404
+    assert "Snooze" not in visit(victor).get(now_url + "stuck").content.decode().replace("Snoozed", "")
+    assert not Snooze.objects.exists()
+
+
+def test_a_snooze_needs_a_note_and_the_holder_that_was_shown(stuck, visit, olga, now_url):
+    snooze = now_url + "snooze/deploy/api"
+    assert visit(olga).post(snooze, note(stuck, note=" ")).status_code == 422
+    assert visit(olga).post(snooze, note(stuck, hours=5)).status_code == 422
+    other = visit(olga).post(snooze, note(stuck, fencing_token=stuck.fencing_token - 1))
+    assert (other.status_code, "changed hands" in other.content.decode()) == (409, True)
+    assert visit(olga).get(now_url + "snooze/nothing").status_code == 404
+
+
+def test_the_navigation_says_how_many_wherever_one_is(stuck, visit, olga, victor, url, now_url):
+    assert count_stuck() == 1
+    assert visit(victor).get(now_url).context["place"].stuck == 1
+    visit(olga).post(now_url + "snooze/deploy/api", note(stuck))
+    assert count_stuck() == 0
+    assert visit(victor).get(now_url).context["place"].stuck == 0
+    assert visit(victor).get(url).context["place"].stuck == 0
+
+
+def test_everything_listed_can_be_released_at_once(stuck, visit, olga, now_url):
+    from locks.models import ReleaseBatch
+
+    visit(olga).post(now_url + "releases/prepare", {"all": "stuck", "reason": "dead_token"})
+    batch = ReleaseBatch.objects.get()
+    assert batch.chosen == "everything stuck: token no longer valid"
+    assert list(batch.rows.values_list("lock_name", "fencing_token")) == [("deploy/api", stuck.fencing_token)]
