@@ -9,7 +9,8 @@ from django.http import QueryDict
 from locks.dashboard.events import Happening, latest_of_locks
 from locks.dashboard.holding import Holding
 from locks.dashboard.statements import rows
-from locks.models import Space
+from locks.dashboard.story import waiters_of
+from locks.models import Space, Waiter
 
 ROWS = 50
 # Whoever turns more pages than this is looking for something, and the search finds it faster.
@@ -96,6 +97,7 @@ class Row:
     owner_query: str
     # Of an open row; otherwise None.
     latest: list[Happening] | None
+    waiters: list[Waiter]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +143,9 @@ def board(*, space: Space, wanted: BoardFilter) -> Board:
         holdings = rows("board", Holding, page_of)
         headings = [None] * len(holdings)
     shown = holdings[:ROWS]
-    opened = latest_of_locks(space=space, names=[lock.name for lock in shown if lock.id in wanted.open])
+    open_names = [lock.name for lock in shown if lock.id in wanted.open]
+    opened = latest_of_locks(space=space, names=open_names)
+    in_line = waiters_of(space=space, names=open_names, now=shown[0].now) if open_names else {}
     return Board(
         rows=[
             Row(
@@ -150,6 +154,7 @@ def board(*, space: Space, wanted: BoardFilter) -> Board:
                 toggle=wanted.toggled(lock.id),
                 owner_query=wanted.query(owner=lock.owner or "", page=1, open=()),
                 latest=opened.get(lock.name, []) if lock.id in wanted.open else None,
+                waiters=in_line.get(lock.name, []),
             )
             for lock, heading in zip(shown, headings[:ROWS], strict=True)
         ],

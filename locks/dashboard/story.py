@@ -90,6 +90,15 @@ def waiters(*, space: Space, name: str, now: datetime) -> list[Waiter]:
     return list(in_line[:MOST_WAITERS])
 
 
+def waiters_of(*, space: Space, names: Sequence[str], now: datetime) -> dict[str, list[Waiter]]:
+    """The first in line for each of a few locks."""
+    found: dict[str, list[Waiter]] = {name: [] for name in names}
+    in_line = Waiter.objects.filter(space=space, name__in=names, lease_id__isnull=True, gives_up_at__gt=now)
+    for waiter in in_line.order_by("arrival", "id")[: MOST_WAITERS * len(names)]:
+        found[waiter.name].append(waiter)
+    return {name: line[:MOST_WAITERS] for name, line in found.items()}
+
+
 def percentiles(ended: Sequence[Hold]) -> Percentiles | None:
     if not ended:
         return None

@@ -70,7 +70,7 @@ class Trouble:
             kept_alive_at=self._now, expires_at=self._now + timedelta(minutes=30),
         )  # fmt: skip
         self._hold("notebook/pricing-model", token, owner="ada@laptop", held=420, silent=14, ttl=1_800,
-                   metadata="kernel=python3", session_id=session.pk)  # fmt: skip
+                   metadata="kernel=python3", session_id=session.pk, tied_to=session.pk)  # fmt: skip
 
     def _late(self, token: Token) -> Lock:
         """With a history that says how long it takes otherwise."""

@@ -7,8 +7,17 @@ QUERY_COUNTS = {
     "now": SHELL + 3,  # the board, the counters, the pulse
     "now, narrowed": SHELL + 3,
     "now, narrowed, many pages": SHELL + 4,  # how many there are
-    "now, rows open": SHELL + 4,  # their last events
+    "now, rows open": SHELL + 5,  # their last events, who is in line
+    "now, in groups": SHELL + 3,
     "now, refreshed": SHELL + 2,  # no switcher
+    "owners": SHELL + 1,
+    "owners, rows open": SHELL + 2,  # their locks
+    "stuck": SHELL + 1,
+    "stuck, refreshed": SHELL,  # no switcher
+    "snooze": SHELL + 1,
+    "bulk releases": SHELL + 1,
+    "bulk release, prepared": SHELL + 3,  # the batch, by owner, its first locks
+    "bulk release, under way": SHELL + 4,  # the batch, how far it is, what was done, whether a worker is there
     "lock": SHELL + 3,  # the lock, the ribbon's holds, the listed holds
     "contention": SHELL + 3,  # the counts, the durations, the names
     "activity": SHELL + 1,

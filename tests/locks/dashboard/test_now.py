@@ -109,7 +109,23 @@ def test_an_open_row_shows_its_metadata_and_last_events(worker, visit, victor, n
     (row,) = reply.context["board"].rows
     assert [event.kind for event in row.latest] == ["acquired", "released", "acquired", "released", "acquired"]
     assert "runner-1 gave it back" in reply.content.decode()
+    assert "Nobody waits for it" in reply.content.decode()
     assert row.toggle == "?"
+
+
+def test_an_open_row_shows_who_is_in_line_and_the_metadata_as_it_was_sent(worker, visit, victor, now_url, space):
+    sent = '{"step": "tests", "more": [1, 2]}'
+    worker.takes("job", metadata=sent)
+    token = Lock.objects.get().token
+    for arrival, owner in enumerate(("second", "first")):
+        Waiter.objects.create(
+            space=space, name="job", token=token, owner=owner, arrival=5 - arrival, gives_up_at="2999-01-01T00:00Z"
+        )
+    reply = visit(victor).get(f"{now_url}?open={Lock.objects.get().pk}")
+    (row,) = reply.context["board"].rows
+    assert [waiter.owner for waiter in row.waiters] == ["first", "second"]
+    assert [(chip.key, chip.value) for chip in row.lock.chips] == [("step", "tests"), ("more", "[1, 2]")]
+    assert sent.replace('"', "&quot;") in reply.content.decode()
 
 
 def test_a_refresh_gets_the_board_only(worker, visit, victor, now_url):

@@ -1,7 +1,12 @@
 """No page asks more the more it shows."""
 
 import pytest
+from django.http import QueryDict
 
+from locks.actions import bulk_release
+from locks.actions.audit import Actor
+from locks.dashboard.owners import OwnersFilter, owners
+from locks.dashboard.selection import selection
 from octoadmin.probes.counters import latest
 from tests.locks.dashboard.query_counts import QUERY_COUNTS
 
@@ -16,6 +21,17 @@ def busy(worker):
         worker.gives_back(f"done-{number}", held.lease_id)
 
 
+@pytest.fixture
+def batches(busy, alice, space):
+    def prepare():
+        chosen = selection(space=space, form=QueryDict("all=now"))
+        return bulk_release.prepare(space=space, user=alice, chosen=chosen.chosen, locks=chosen.locks)
+
+    prepared, under_way = prepare(), prepare()
+    bulk_release.confirm(batch=under_way, actor=Actor.of_user(alice), reason="test", lock_delay_seconds=0)
+    return {"prepared": prepared.pk, "under_way": under_way.pk}
+
+
 @pytest.mark.parametrize(
     ("page", "path", "headers"),
     [
@@ -24,6 +40,15 @@ def busy(worker):
         ("now, narrowed, many pages", "?q=job", {}),
         ("now, rows open", "?open={first}&open={second}", {}),
         ("now, refreshed", "", {"HX-Request": "true", "HX-Target": "board"}),
+        ("now, in groups", "?group=owner", {}),
+        ("owners", "owners", {}),
+        ("owners, rows open", "owners?open={owner}", {}),
+        ("stuck", "stuck", {}),
+        ("stuck, refreshed", "stuck", {"HX-Request": "true", "HX-Target": "board"}),
+        ("snooze", "snooze/job-1", {}),
+        ("bulk releases", "releases", {}),
+        ("bulk release, prepared", "releases/{prepared}", {}),
+        ("bulk release, under way", "releases/{under_way}", {}),
         ("lock", "locks/job-1", {}),
         ("contention", "contention", {}),
         ("activity", "activity", {}),
@@ -44,15 +69,17 @@ def busy(worker):
     ],
 )
 def test_pages_ask_a_fixed_number_of_queries(
-    page, path, headers, busy, alice, visit, now_url, django_assert_num_queries
+    page, path, headers, busy, batches, alice, visit, now_url, django_assert_num_queries
 ):
     from locks.models import Event, Lock, Token
 
+    browser = visit(alice)
+    (owner,) = owners(space=Token.objects.get().space, wanted=OwnersFilter()).rows
     first, second = Lock.objects.filter(name__in=["job-1", "job-2"])
     path = path.format(
-        first=first.pk, second=second.pk, event=Event.objects.latest("id").pk, token=Token.objects.get().public_id
-    )
-    browser = visit(alice)
+        first=first.pk, second=second.pk, event=Event.objects.filter(kind="acquired").latest("id").pk,
+        token=Token.objects.get().public_id, owner=owner.owner.key, **batches,
+    )  # fmt: skip
     latest.forget()
     with django_assert_num_queries(QUERY_COUNTS[page]):
         assert browser.get(now_url + path, headers=headers).status_code == 200
