@@ -1,130 +1,126 @@
-"""What acquire, renew and release cost in a space with 100 live locks, and in one with 100,000.
+"""What a lease costs with 100, 10,000, 100,000 and 1,000,000 locks in the table.
 
-Measured as CPU time of the database's own process (from /proc, so on Linux only), alternating between the two spaces.
+A database for each size, taken in turn, so that what slows the machine slows all of them. Measured as CPU time of the
+database's own process (from /proc, so on Linux only), and asked one by one.
 """
 
+import itertools
 import statistics
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 import psycopg
-from django.db import connection
+from django.db import connections
+from psycopg.rows import args_row
 
-from locks.actions import tokens
-from locks.actions.audit import Actor
-from locks.bearer import parse
+from bench.furnishing import another_database
+from bench.sides import Place
 from locks.engine import requests
-from locks.engine.execution import perform
-from locks.engine.operations import acquire, inspect, listing, release, renew
-from locks.models import Lock, Space, Team
+from locks.engine.operations import Operation, acquire, inspect, listing, release, renew
 
-SIZES = (100, 100_000)
-ROUNDS = 12
-OPERATIONS = 100
+SIZES = (100, 10_000, 100_000, 1_000_000)
+VERBS = ("acquire", "renew", "release", "inspect", "list")
+ROUNDS = 14
+OPERATIONS = 25
+_names = itertools.count()
+
+# Held locks as acquire leaves them behind, without a million statements.
+_FILL = """
+    INSERT INTO octo_lock (
+        space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds, acquired_at,
+        renewed_at, expires_at, renewals, sweep_at, lock_delay_seconds, created_at, changed_at
+    )
+    SELECT
+        token.space_id, 'held/' || lpad(number::text, 7, '0'), number, gen_random_uuid(), 'h_filling', token.id, 'bench',
+        'host=runner-7', 86400, now(), now(), now() + interval '1 day', 0, now() + interval '1 day', 0, now(), now()
+    FROM generate_series(1, %s) AS number, octo_token AS token
+    WHERE token.digest = decode(%s, 'hex')
+"""
 
 
 @dataclass
 class Crowd:
-    """A space in which this many locks are held."""
+    """A database in which so many locks are held."""
 
     size: int
+    connection: psycopg.Connection[Any]
     digest: str
+    leases: list[Any] = field(default_factory=list)
+    micros: dict[str, list[float]] = field(default_factory=dict)
 
+    def perform(self, operation: Operation[Any]) -> Any:
+        try:
+            statement, parameters = next(operation)
+            while True:
+                cursor = psycopg.RawCursor(self.connection, row_factory=args_row(statement.row))
+                cursor.execute(statement.sql, parameters, prepare=statement.prepared, binary=True)
+                statement, parameters = operation.send(cursor.fetchall())
+        except StopIteration as stop:
+            return stop.value
 
-def crowd(size: int) -> Crowd:
-    team = Team.objects.create(slug=f"crowd-{size}", name=f"Crowd of {size}")
-    space = Space.objects.create(team=team, slug="main", name="Main", max_live_locks=10**9)
-    plaintext, _token = tokens.issue(
-        actor=Actor.of_shell(), space=space, name="bench", scopes=["locks:read", "locks:write"]
-    )
-    presented = parse(plaintext)
-    assert presented is not None
-    digest = presented.digest.hex()
-    for start in range(0, size, 1000):
-        names = [f"held/{number:07}" for number in range(start, min(start + 1000, size))]
-        perform(acquire([requests.Acquire(digest=digest, name=name, ttl_seconds=86_400) for name in names]))
-    return Crowd(size, digest)
+    def cpu_micros(self) -> float:
+        pid = self.connection.info.backend_pid
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1000
 
+    def turn(self, verb: str) -> None:
+        before = self.cpu_micros()
+        for place in range(OPERATIONS):
+            self._one(verb, place)
+        self.micros.setdefault(verb, []).append((self.cpu_micros() - before) / OPERATIONS)
 
-def cpu_microseconds() -> float:
-    """What the process behind our connection has used so far."""
-    raw: psycopg.Connection[Any] = connection.connection
-    return int(Path(f"/proc/{raw.info.backend_pid}/schedstat").read_text().split()[0]) / 1000
+    def _one(self, verb: str, place: int) -> None:
+        match verb:
+            case "acquire":
+                asked = requests.Acquire(digest=self.digest, name=f"bench/{next(_names):07}", ttl_seconds=600)
+                self.leases.append(self.perform(acquire([asked]))[0])
+            case "renew":
+                lease = self.leases[place]
+                self.perform(renew([requests.Renew(digest=self.digest, name=lease.name, lease_id=lease.lease_id)]))
+            case "release":
+                lease = self.leases.pop()
+                asked_back = requests.Release(digest=self.digest, name=lease.name, lease_id=lease.lease_id)
+                assert self.perform(release([asked_back]))[0].verdict == "released"
+            case "inspect":
+                self.perform(inspect([requests.Inspect(digest=self.digest, name="held/0000042")]))
+            case "list":
+                self.perform(listing(requests.Listing(digest=self.digest, prefix="held/00000", limit=100)))
 
-
-def cost(work: Callable[[int], Any], serial: Iterator[int]) -> float:
-    before = cpu_microseconds()
-    for _ in range(OPERATIONS):
-        work(next(serial))
-    return (cpu_microseconds() - before) / OPERATIONS
-
-
-def verbs(space: Crowd, leases: dict[str, UUID]) -> dict[str, Callable[[int], Any]]:
-    def name(number: int) -> str:
-        return f"bench/{number:07}"
-
-    def do_acquire(number: int) -> None:
-        asked = requests.Acquire(digest=space.digest, name=name(number), ttl_seconds=600)
-        (outcome,) = perform(acquire([asked]))
-        assert outcome.lease_id is not None
-        leases[outcome.name] = outcome.lease_id
-
-    def do_renew(number: int) -> None:
-        asked = requests.Renew(digest=space.digest, name=name(number), lease_id=leases[name(number)])
-        assert perform(renew([asked]))[0].verdict == "renewed"
-
-    def do_release(number: int) -> None:
-        asked = requests.Release(digest=space.digest, name=name(number), lease_id=leases.pop(name(number)))
-        assert perform(release([asked]))[0].verdict == "released"
-
-    def do_inspect(number: int) -> None:
-        perform(inspect([requests.Inspect(digest=space.digest, name=name(number))]))
-
-    def do_list(number: int) -> None:
-        perform(listing(requests.Listing(digest=space.digest, prefix="held/00000", limit=100)))
-
-    return {"acquire": do_acquire, "renew": do_renew, "release": do_release, "inspect": do_inspect, "list": do_list}
-
-
-def heap_only_share(space: Crowd) -> float:
-    """Of two thousand heartbeats, how many touched no index."""
-    held = Lock.objects.filter(space__team__slug=f"crowd-{space.size}", lease_id__isnull=False)
-    asked = [
-        requests.Renew(digest=space.digest, name=name, lease_id=lease_id)
-        for name, lease_id in held.values_list("name", "lease_id")[:2000]
-    ]
-    before = _updates()
-    for one in asked:
-        perform(renew([one]))
-    updated, heap_only = (now - then for now, then in zip(_updates(), before, strict=True))
-    return heap_only / updated
-
-
-def _updates() -> tuple[int, int]:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_force_next_flush()")
-        cursor.execute("SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'octo_lock'")
-        found: tuple[int, int] = cursor.fetchone()
-        return found
-
-
-def measure() -> Iterator[str]:
-    crowds = [crowd(size) for size in SIZES]
-    with connection.cursor() as cursor:
-        cursor.execute("VACUUM ANALYZE octo_lock")
-    measured: dict[tuple[str, int], list[float]] = {}
-    for round_ in range(ROUNDS):
-        for space in crowds:
-            work = verbs(space, {})
-            for verb in work:
-                serial = iter(range(round_ * OPERATIONS, (round_ + 1) * OPERATIONS))
-                measured.setdefault((verb, space.size), []).append(cost(work[verb], serial))
-    yield f"{'CPU of the database, µs':<24}" + "".join(f"{size:>10,} locks" for size in SIZES) + f"{'ratio':>8}"
-    for verb in ("acquire", "renew", "release", "inspect", "list"):
+    def median(self, verb: str) -> float:
         # The first rounds prepare statements and warm the cache.
-        small, large = (statistics.median(measured[verb, size][2:]) for size in SIZES)
-        yield f"{verb:<24}{small:>16.0f}{large:>16.0f}{large / small:>8.2f}"
-    yield f"heartbeats that touched no index: {heap_only_share(crowds[-1]):.1%}"
+        return statistics.median(self.micros[verb][2:])
+
+
+def measure(place: Place, *, sizes: tuple[int, ...] = SIZES) -> list[Crowd]:
+    connections.close_all()
+    with ExitStack() as stack:
+        crowds = [stack.enter_context(_crowd(place, size)) for size in sizes]
+        for round_ in range(ROUNDS):
+            print(f"\rgrowth: round {round_ + 1}/{ROUNDS}   ", end="", file=sys.stderr)
+            for verb in VERBS:
+                for crowd in crowds if round_ % 2 else reversed(crowds):
+                    crowd.turn(verb)
+        print(f"\r{'':40}\r", end="", file=sys.stderr)
+        return crowds
+
+
+@contextmanager
+def _crowd(place: Place, size: int) -> Iterator[Crowd]:
+    conninfo = another_database(place.cluster, f"growth_{size}", template="octoadmin")
+    # As the server connects: no plan may read all locks.
+    with psycopg.connect(conninfo, autocommit=True, options="-c enable_seqscan=off") as connection:
+        connection.execute(_FILL, [size, place.digest])
+        connection.execute("VACUUM ANALYZE octo_lock")
+        yield Crowd(size, connection, place.digest)
+
+
+def lines(crowds: list[Crowd]) -> Iterator[str]:
+    sizes = " | ".join(f"{crowd.size:,} locks" for crowd in crowds)
+    yield f"| CPU of the database, µs | {sizes} | largest ÷ smallest |"
+    yield "|---|" + "---:|" * (len(crowds) + 1)
+    for verb in VERBS:
+        costs = [crowd.median(verb) for crowd in crowds]
+        yield f"| {verb} | " + " | ".join(f"{cost:.0f}" for cost in costs) + f" | {costs[-1] / costs[0]:.2f} |"

@@ -1,0 +1,61 @@
+"""The engine's own acquire and release, one request a statement, driven by pgbench: the limit of one by one."""
+
+import re
+import resource
+import subprocess
+import tempfile
+from pathlib import Path
+
+from psycopg.conninfo import conninfo_to_dict
+
+from bench.slices import Slice, percentiles
+from locks.engine import statements
+from octoadmin.postgres import BINARIES
+
+_ACQUIRE = """json_build_array(json_build_object('n', 0, 'digest', '{digest}', 'channel', 'api',
+    'request_id', 'req_' || md5(random()::text), 'address', '127.0.0.1', 'name', 'job-' || :number::int, 'ttl_seconds', 60,
+    'metadata', 'host=runner-7', 'lock_delay_seconds', 0))"""
+_RELEASE = """json_build_array(json_build_object('n', 0, 'digest', '{digest}', 'channel', 'api',
+    'request_id', 'req_' || md5(random()::text), 'address', '127.0.0.1', 'name', 'job-' || :number::int, 'lease_id', :got_lease_id::text))"""
+
+
+def script(digest: str) -> str:
+    acquire = _without_comments(statements.ACQUIRE.sql).replace("$1::json", _ACQUIRE.format(digest=digest))
+    release = _without_comments(statements.RELEASE.sql).replace("$1::json", _RELEASE.format(digest=digest))
+    # Each client has its own names, so that nobody is refused.
+    return (
+        "\\set number 1000000 + :client_id * 1000 + random(1, 100)\n"
+        f"{acquire.strip()} \\gset got_\n{release.strip()};\n"
+    )
+
+
+def _without_comments(sql: str) -> str:
+    # To pgbench the scope in quotes would be a variable; this is folded into a constant when it is planned.
+    return re.sub(r"--[^\n]*", "", sql).replace("'locks:write'", "('locks' || chr(58) || 'write')")
+
+
+def run(file: Path, *, conninfo: str, connections: int, seconds: int, directory: Path) -> Slice:
+    parts = conninfo_to_dict(conninfo)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with tempfile.TemporaryDirectory(dir=directory) as logs:
+        done = subprocess.run(
+            [
+                BINARIES / "pgbench", "--no-vacuum", "--protocol=prepared", f"--client={connections}", "--jobs=1",
+                f"--time={seconds}", f"--file={file}", "--log", f"--log-prefix={logs}/log",
+                f"--host={parts['host']}", f"--username={parts['user']}", parts["dbname"],
+            ],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        lines = [line.split() for log in Path(logs).iterdir() for line in log.read_text().splitlines()]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    p50, p99 = percentiles([int(line[2]) / 1000 for line in lines])
+    (per_second,) = re.findall(r"tps = ([\d.]+)", done.stdout)
+    (failed,) = re.findall(r"number of failed transactions: (\d+)", done.stdout)
+    return Slice(
+        pairs_per_second=float(per_second),
+        p50_ms=p50,
+        p99_ms=p99,
+        failed=int(failed),
+        generator_cores=used / seconds,
+    )
