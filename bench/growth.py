@@ -35,8 +35,9 @@ _FILL = """
         renewed_at, expires_at, renewals, sweep_at, lock_delay_seconds, created_at, changed_at
     )
     SELECT
-        token.space_id, 'held/' || lpad(number::text, 7, '0'), number, gen_random_uuid(), 'h_filling', token.id, 'bench',
-        'host=runner-7', 86400, now(), now(), now() + interval '1 day', 0, now() + interval '1 day', 0, now(), now()
+        token.space_id, 'held/' || lpad(number::text, 7, '0'), number, gen_random_uuid(), 'h_filling', token.id,
+        'bench', 'host=runner-7', 86400, now(), now(), now() + interval '1 day', 0, now() + interval '1 day', 0,
+        now(), now()
     FROM generate_series(1, %s) AS number, octo_token AS token
     WHERE token.digest = decode(%s, 'hex')
 """

@@ -3,9 +3,12 @@ local headers = { ["Authorization"] = "Bearer " .. os.getenv("TOKEN"), ["Content
 local leases, at = {}, 0
 local threads = {}
 steps_done, failed = 0, 0
-for line in io.lines(os.getenv("LEASES")) do
-  local name, lease = line:match("(%S+) (%S+)")
-  leases[#leases + 1] = wrk.format("POST", "/locks/" .. name .. "/renew", headers, '{"lease_id":"' .. lease .. '"}')
+
+function init()
+  for line in io.lines(os.getenv("LEASES")) do
+    local name, lease = line:match("(%S+) (%S+)")
+    leases[#leases + 1] = wrk.format("POST", "/locks/" .. name .. "/renew", headers, '{"lease_id":"' .. lease .. '"}')
+  end
 end
 
 function setup(thread)

@@ -31,11 +31,12 @@ _encode = msgspec.json.Encoder().encode
 _ACQUIRE = decoder(messages.AcquireBody)
 _RENEW = decoder(messages.RenewBody)
 _RELEASE = decoder(messages.ReleaseBody)
-# A session, waiting: whatever a lease alone does not need.
-_BEYOND_TERMS = tuple(
+# What the engine's terms say; whatever else a body can ask for, waiting among it, is not plain.
+_PLAIN = frozenset({"ttl_seconds", "metadata", "owner", "lock_delay_seconds", "session_id", "ephemeral"})
+_BEYOND = tuple(
     (field, getattr(messages.AcquireBody(), field))
     for field in messages.AcquireBody.__struct_fields__
-    if field not in messages.Terms.__struct_fields__
+    if field not in _PLAIN
 )
 
 
@@ -67,7 +68,7 @@ class Verb:
 
 def _acquire(name: str, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
     message = _ACQUIRE.decode(body or b"{}")
-    for field, default in _BEYOND_TERMS:
+    for field, default in _BEYOND:
         if getattr(message, field) != default:
             raise NotPlain(Reason.FIELDS)
     return requests.Acquire(
