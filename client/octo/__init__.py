@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from octo.user_agent import VERSION
 
 if TYPE_CHECKING:
-    from octo.answers import Delayed, Held, Identity, Lock, NewToken, Released, WatchEvent
+    from octo.answers import Delayed, Held, Identity, Lock, NewToken, Released, SessionInfo, WatchEvent
+    from octo.async_client import AsyncClient
+    from octo.async_leases import AsyncLease, AsyncLeases, AsyncSession
     from octo.client import Client
     from octo.errors import (
         ApiError,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         LockLimitExceeded,
         NotFound,
         OctoError,
+        PositionExpired,
         RateLimited,
         SessionExpired,
         Unavailable,
@@ -41,24 +44,30 @@ if TYPE_CHECKING:
         WaitedTooLong,
     )
     from octo.leases import Lease, Leases
+    from octo.sessions import Session
     from octo.tenure import Happening, Status
 
 __version__ = VERSION
 
 # Imported when first used: the command line starts faster than the whole package loads.
-_ANSWERS = ("Delayed", "Held", "Identity", "Lock", "NewToken", "Released", "WatchEvent")
+_ANSWERS = ("Delayed", "Held", "Identity", "Lock", "NewToken", "Released", "SessionInfo", "WatchEvent")
 _ERRORS = (
     "ApiError", "AuthenticationFailed", "AuthenticationRequired", "Code", "ConfigurationProblem", "Conflict",
     "Forbidden", "InternalError", "InvalidInput", "InvalidLockName", "InvalidTtl", "LeaseLost", "LeaseNotCurrent",
     "LeaseOver", "LeaseUncertain", "LockDelayed", "LockHeld", "LockLimitExceeded", "NotFound", "OctoError",
-    "RateLimited", "SessionExpired", "Unavailable", "Unreachable", "WaitedTooLong",
+    "PositionExpired", "RateLimited", "SessionExpired", "Unavailable", "Unreachable", "WaitedTooLong",
 )  # fmt: skip
 _HOMES = {
     **dict.fromkeys(_ANSWERS, "octo.answers"),
     **dict.fromkeys(_ERRORS, "octo.errors"),
+    "AsyncClient": "octo.async_client",
+    "AsyncLease": "octo.async_leases",
+    "AsyncLeases": "octo.async_leases",
+    "AsyncSession": "octo.async_leases",
     "Client": "octo.client",
     "Lease": "octo.leases",
     "Leases": "octo.leases",
+    "Session": "octo.sessions",
     "Happening": "octo.tenure",
     "Status": "octo.tenure",
 }

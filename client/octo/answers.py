@@ -68,11 +68,13 @@ class SessionInfo(NamedTuple):
 
 
 class WatchEvent(NamedTuple):
-    """What happened to a lock. `id` is where a watch that was cut off resumes."""
+    """What happened to a lock: `snapshot` (how it was when the watch began, with its `status`), `acquired`, `renewed`,
+    `released`, `expired`, `force_released`. `id` is where another watch can go on."""
 
     event: str
     lock_name: str
     id: str | None = None
+    status: str | None = None
     fencing_token: int | None = None
     owner: str | None = None
     metadata: str | None = None

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial, wraps
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from octo import answers, errors, taking, verbs
+from octo import answers, errors, taking, tied, verbs
 from octo.connection import Connection
 from octo.leases import Lease, Leases, held
+from octo.sessions import Session
 from octo.tenure import Observer
 from octo.terms import JOB_TTL, Metadata, Terms, metadata_text
+from octo.tied import DEFAULT_SESSION_TTL
+from octo.watching import Watching
 
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
@@ -108,7 +112,8 @@ class Client(Connection):
         """All of them or none; two who ask for the same in another order cannot block each other."""
         terms = Terms(ttl, owner, metadata_text(metadata))
         make = partial(Lease, client=self)
-        return Leases(self.perform(taking.acquire_all(names, terms, make=make, wait=wait, retry_for=self.retry_for)))
+        call = taking.acquire_all(names, terms, make=make, wait=wait, retry_for=self.retry_for)
+        return Leases(self.perform(call))
 
     def renew(self, name: str, lease_id: str, *, ttl: int | None = None) -> dict[str, Any]:
         """For a lease that another process has taken."""
@@ -159,6 +164,34 @@ class Client(Connection):
                 yield event
             if asked["cursor"] is None:
                 return
+
+    def session(
+        self, *, ttl: int = DEFAULT_SESSION_TTL, owner: str | None = None, metadata: Metadata = None
+    ) -> Session:
+        """For `with`: many locks under one keepalive, all of them free at the end."""
+        told, sent_at = self.perform(
+            tied.open_session(ttl=ttl, owner=owner, metadata=metadata_text(metadata), retry_for=self.retry_for)
+        )
+        return Session(told, client=self, ttl=ttl, sent_at=sent_at)
+
+    def watch(
+        self, name: str | None = None, *, prefix: str | None = None, after: str | None = None
+    ) -> Generator[answers.WatchEvent, None, None]:
+        """What becomes of a lock, or of all with a prefix: first how they are, then every change, without end.
+
+        A broken connection is taken up again where it broke. `after` is the `id` of an event seen earlier.
+        """
+        watching = Watching(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
+        while True:
+            problem: errors.Unreachable | None = None
+            try:
+                response, lines = self.transport.stream(watching.request())
+                watching.connected(response)
+                for line in lines:
+                    yield from watching.feed(line)
+            except errors.Unreachable as broken:
+                problem = broken
+            time.sleep(watching.broken(problem))
 
     def whoami(self) -> answers.Identity:
         return self.perform(verbs.whoami(retry_for=self.retry_for))

@@ -21,6 +21,7 @@ class Code(str, Enum):
     LEASE_NOT_CURRENT = "lease_not_current"
     NOT_FOUND = "not_found"
     SESSION_EXPIRED = "session_expired"
+    POSITION_EXPIRED = "position_expired"
     CONFLICT = "conflict"
     LOCK_LIMIT_EXCEEDED = "lock_limit_exceeded"
     RATE_LIMITED = "rate_limited"
@@ -106,6 +107,10 @@ class NotFound(ApiError):
 
 class SessionExpired(ApiError):
     code = Code.SESSION_EXPIRED.value
+
+
+class PositionExpired(ApiError):
+    code = Code.POSITION_EXPIRED.value
 
 
 class Conflict(ApiError):

@@ -51,11 +51,11 @@ class BlockingTransport:
             except Unreachable as problem:
                 if isinstance(problem.__cause__, TimeoutError):
                     raise
-        return self._send_over(self._connect(), request)
+        return self._send_over(self._connect(request), request)
 
     def stream(self, request: Request) -> tuple[Response, Iterator[bytes]]:
         """The lines of an answer as they come, on a connection of its own. `timeout` is the longest silence."""
-        connection = self._connect()
+        connection = self._connect(request)
         sent_at = clock.now()
         try:
             answer = self._ask(connection, request)
@@ -108,8 +108,8 @@ class BlockingTransport:
         headers = {name.lower(): value for name, value in answer.getheaders()}
         return Response(answer.status, headers, content, sent_at)
 
-    def _connect(self) -> http.client.HTTPConnection:
-        connection = self._new_connection()
+    def _connect(self, request: Request) -> http.client.HTTPConnection:
+        connection = self._new_connection(timeout=min(CONNECT_SECONDS, request.timeout))
         try:
             connection.connect()
         except (OSError, http.client.HTTPException) as problem:
@@ -117,9 +117,9 @@ class BlockingTransport:
             raise Unreachable(_why(problem), may_have_arrived=False) from problem
         return connection
 
-    def _new_connection(self) -> http.client.HTTPConnection:
+    def _new_connection(self, *, timeout: float) -> http.client.HTTPConnection:
         if not self._secure:
-            return http.client.HTTPConnection(self._host, self._port, timeout=CONNECT_SECONDS)
+            return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
         import ssl
 
         from octo.proxies import proxy_for
@@ -128,7 +128,7 @@ class BlockingTransport:
             self._tls = ssl.create_default_context()
         proxy = proxy_for(host=self._host, port=self._port)
         host, port = (proxy.host, proxy.port) if proxy else (self._host, self._port)
-        connection = http.client.HTTPSConnection(host, port, timeout=CONNECT_SECONDS, context=self._tls)
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=self._tls)
         if proxy:
             connection.set_tunnel(self._host, self._port or 443, proxy.headers)
         return connection

@@ -79,15 +79,16 @@ class Lease(Grant):
             self.renewed(told, sent_at=told["sent_at"])
         self.check()
 
-    def release(self) -> None:
+    def release(self, *, retry_for: float | None = None) -> None:
         """Gives the lock back. Raises LeaseLost if it was not ours any more."""
         if not self.is_ours or self._status is Status.RELEASED:
             return
         self.closing()
         self._client.stop_keeping(self)
         try:
-            # Beyond its end there is nothing to give back.
-            retry_for = min(self._client.retry_for, max(SHORTEST_EFFORT, self.remaining))
+            if retry_for is None:
+                # Beyond its end there is nothing to give back.
+                retry_for = min(self._client.retry_for, max(SHORTEST_EFFORT, self.remaining))
             self._client.perform(verbs.release(self.name, self.lease_id, retry_for=retry_for))
         except errors.LeaseNotCurrent as problem:
             self.end(Status.LOST, problem.details)

@@ -7,11 +7,13 @@ import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from octo import Client
 from tests import database
+from tests.client.command_line import CommandLine
 from tests.client.wire import Wire
 from tests.servers import PROJECT_DIR, RunningServer
 
@@ -77,6 +79,14 @@ def operator(backend: Backend) -> Iterator[Client]:
     """May release by force, and read the history."""
     with Client(backend.url, backend.operator_token, retry_for=5) as client:
         yield client
+
+
+@pytest.fixture
+def octo(backend: Backend, tmp_path: Path) -> Iterator[CommandLine]:
+    """The command line of a worker, with a state of its own."""
+    command_line = CommandLine(backend.environment, tmp_path)
+    yield command_line
+    command_line.end_all()
 
 
 @pytest.fixture

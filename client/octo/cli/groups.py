@@ -46,6 +46,7 @@ def _lock(groups: Subparsers, name: str) -> None:
     listing = add_command(group, "list", "status_commands:listing", "List locks as a table", _some_locks)
     listing.add_argument("--status", choices=["held", "delayed", "all"], default="held")
     listing.add_argument("--sort", choices=["name", "expires_at", "acquired_at"], default="name")
+    listing.add_argument("--names", action="store_true", help="print names only")
     listing.add_argument("--watch", action="store_true", help="show it again whenever it changes, until Ctrl-C")
     force = add_command(
         group, "force-release", "lock_commands:force_release", "Free a lock that somebody else holds", add_resource

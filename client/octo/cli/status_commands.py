@@ -87,7 +87,8 @@ def listing(arguments: Any, output: Output) -> None:
             if on_screen or locks != before:
                 if on_screen:
                     sys.stdout.write("\x1b[H\x1b[J")
-                output.done({"locks": [told(lock) for lock in locks]}, _table(locks))
+                lines = [lock.name for lock in locks] if arguments.names else _table(locks)
+                output.done({"locks": [told(lock) for lock in locks]}, lines)
             if not arguments.watch:
                 return
             before = locks

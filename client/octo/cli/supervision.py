@@ -147,7 +147,7 @@ class Supervision:
 
     def _release(self, *, quietly: bool = False) -> None:
         try:
-            self._lease.release()
+            self._lease.release(retry_for=0 if quietly else None)
         except errors.OctoError as problem:
             if not quietly:
                 sys.stderr.write(f"octo: {self._lease.name} could not be released: {problem} It will run out.\n")

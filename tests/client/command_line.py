@@ -1,0 +1,84 @@
+"""`octo` as people run it: a process with an environment, a home for its state, and two outputs."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+OCTO = [sys.executable, "-m", "octo"]
+PATIENCE_SECONDS = 40
+
+
+def eventually(condition: Callable[[], Any], what: str = "") -> Any:
+    """What the condition says once it says something; tests do not depend on how fast the machine is."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"it did not happen: {what or condition}")
+
+
+@dataclass
+class CommandLine:
+    environment: Mapping[str, str]
+    directory: Path
+    started: list["subprocess.Popen[str]"] = field(default_factory=list)
+
+    def run(self, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*OCTO, *words], env=self._environment(environment), cwd=self.directory,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS,
+        )  # fmt: skip
+
+    def json(self, *words: str, **environment: str) -> Any:
+        """The content of the envelope."""
+        done = self.run(*words, "--json", **environment)
+        envelope = json.loads(done.stdout)
+        assert envelope["schema_version"] == 1
+        assert envelope["ok"] == (done.returncode == 0)
+        assert done.stderr == ""
+        return envelope["data"] if envelope["ok"] else envelope["error"]
+
+    def start(self, *words: str, pass_fds: tuple[int, ...] = (), **environment: str) -> "subprocess.Popen[str]":
+        """In the background; ended with the test."""
+        process = subprocess.Popen(
+            [*OCTO, *words], env=self._environment(environment), cwd=self.directory, pass_fds=pass_fds,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.started.append(process)
+        return process
+
+    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {**os.environ, **self.environment, "XDG_STATE_HOME": str(self.directory / "state"), **more}
+
+    def end_all(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                for child in family_of(process):
+                    child.kill()
+            process.wait()
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
+
+
+def family_of(process: "subprocess.Popen[Any]") -> list[psutil.Process]:
+    """`octo run`, its guard, the command and what that has started."""
+    octo = psutil.Process(process.pid)
+    return [*octo.children(recursive=True), octo]
+
+
+def events_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def kinds_of(path: Path) -> list[str]:
+    return [event["event"] for event in events_of(path)]
