@@ -130,7 +130,7 @@ def test_if_only_octo_is_stopped_its_guard_ends_the_work_in_time(octo, client, n
 
 def test_work_that_cannot_be_renewed_stops_before_anybody_else_can_have_the_lock(octo, wire, client, name, tmp_path):
     script = f"trap 'echo asked >> {tmp_path}/log' TERM; touch {tmp_path}/ready; while :; do sleep 0.1; done"
-    holder = octo.start("run", name, "--ttl", "8", "--events", "--", "sh", "-c", script, OCTO_URL=wire.url)
+    holder = octo.start("run", name, "--ttl", "5", "--events", "--", "sh", "-c", script, OCTO_URL=wire.url)
     eventually((tmp_path / "ready").exists)
     shell = next(process for process in family_of(holder) if process.cmdline()[:2] == ["sh", "-c"])
     wire.close()

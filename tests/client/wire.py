@@ -10,6 +10,7 @@ class Wire:
         self._server_port = port
         self._sockets: list[socket.socket] = []
         self._losing_answers = False
+        self._down = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.connections = 0
@@ -23,8 +24,13 @@ class Wire:
         """Requests arrive and are carried out; nobody hears of it."""
         self._losing_answers = True
 
+    def go_down(self) -> None:
+        """Nothing gets through, in either direction."""
+        self._down = True
+        self.cut()
+
     def recover(self) -> None:
-        self._losing_answers = False
+        self._losing_answers = self._down = False
 
     def cut(self) -> None:
         """Ends all connections. New ones are accepted."""
@@ -45,10 +51,19 @@ class Wire:
             while True:
                 inner, _ = self._listener.accept()
                 self.connections += 1
-                outer = socket.create_connection(("127.0.0.1", self._server_port))
+                outer = self._upstream()
+                if outer is None:
+                    inner.close()
+                    continue
                 self._sockets += [inner, outer]
                 threading.Thread(target=self._pass_on, args=(inner, outer, False), daemon=True).start()
                 threading.Thread(target=self._pass_on, args=(outer, inner, True), daemon=True).start()
+
+    def _upstream(self) -> socket.socket | None:
+        if not self._down:
+            with suppress(ConnectionRefusedError):
+                return socket.create_connection(("127.0.0.1", self._server_port))
+        return None
 
     def _pass_on(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
         with suppress(OSError):
