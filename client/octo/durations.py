@@ -3,7 +3,7 @@
 import re
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_PATTERN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_PATTERN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 
 
 def parse(text: str) -> int:
