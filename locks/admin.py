@@ -6,6 +6,9 @@ change there has to go through the engine, or it would leave no trace.
 
 from typing import TYPE_CHECKING, Any
 
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.core.paginator import Paginator
@@ -13,6 +16,7 @@ from django.db import models
 from django.http import HttpRequest
 from django.utils.functional import cached_property
 
+from locks.actions import connections
 from locks.models import Event, Heartbeat, Lock, Membership, Session, Space, Team, Token, User, Waiter
 
 # Django's classes are generic to the type checker only.
@@ -78,7 +82,17 @@ class SpaceAdmin(_Admin):
 
 @admin.register(User)
 class PersonAdmin(_UserAdmin):
-    pass
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        """An address that a superuser has entered counts as verified, for whoever signs in through a provider."""
+        super().save_model(request, obj, form, change)
+        if "email" in form.changed_data:
+            connections.vouch_for(obj) if obj.email else connections.forget_addresses(obj)
+
+
+# Keys, seeds and what providers told of people: nothing to look at, and changed on the account page only.
+for model in (Authenticator, EmailAddress, SocialAccount, SocialApp, SocialToken):
+    if admin.site.is_registered(model):
+        admin.site.unregister(model)
 
 
 @admin.register(Token)

@@ -10,12 +10,14 @@ import secrets
 from functools import cache
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
+
+from octoadmin.sign_in_environment import CommaSeparated, SignInEnvironment
 
 PROJECT_DIR = Path(__file__).resolve().parent.parent
 SHORTEST_SECRET = 32
@@ -25,14 +27,7 @@ class EnvironmentProblem(Exception):
     """The environment cannot be used; the message lists every problem, one a line."""
 
 
-def _split(value: Any) -> Any:
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-CommaSeparated = BeforeValidator(_split)
-
-
-class Environment(BaseSettings):
+class Environment(SignInEnvironment):
     model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore", frozen=True)
 
     octo_data_dir: Path = Field(

@@ -9,6 +9,8 @@ from psycopg.conninfo import conninfo_to_dict
 from octoadmin.environment import PROJECT_DIR, environment
 from octoadmin.logs import logging_config
 from octoadmin.postgres import Cluster
+from octoadmin.sign_in_settings import *  # noqa: F403 -- settings of the ways in, and nothing else
+from octoadmin.sign_in_settings import SIGN_IN_APPS
 
 VERSION = "0.1.0"
 ENVIRONMENT = environment()
@@ -19,7 +21,7 @@ HOST_NAME = f"[{ENVIRONMENT.host}]" if ":" in ENVIRONMENT.host else ENVIRONMENT.
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", HOST_NAME, *ENVIRONMENT.allowed_hosts]
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "octoadmin.sign_in_apps.Console",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.humanize",
@@ -30,6 +32,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "rest_framework",
+    *SIGN_IN_APPS,
     "locks",
 ]
 MIDDLEWARE = [
@@ -41,6 +44,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "octoadmin.serving.middleware.AccountsForPages",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",

@@ -11,6 +11,7 @@ urlpatterns = [
     path("status", views.status),
     path("metrics", views.metrics),
     path("admin/", admin.site.urls),
+    path("ui/", include("locks.dashboard.entering.urls")),
     path("ui/", include("locks.dashboard.urls")),
     path("", root),
     path("", include("locks.api.urls")),

@@ -4,6 +4,7 @@ Signing in counts as one. When the proof was given stands in the session, so tha
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.signals import user_logged_in
@@ -30,13 +31,12 @@ def is_fresh(request: HttpRequest) -> bool:
     return isinstance(at, int) and 0 <= time.time() - at < FRESH_SECONDS
 
 
-def confirm_by_password(*, request: HttpRequest, user: User, password: str, actor: Actor) -> bool:
-    """Raises TooMany if it was tried too often."""
+def confirm(*, request: HttpRequest, user: User, actor: Actor, method: str, is_right: Callable[[], bool]) -> bool:
+    """Looks at a proof, unless it was tried too often: then it raises TooMany."""
     tried = brake.begin(gate=brake.Gate.CONFIRMATION, who=str(user.pk), user=user, actor=actor)
-    right = bool(password) and user.check_password(password)
+    right = is_right()
     with transaction.atomic():
-        kind = EventKind.CONFIRMED if right else EventKind.CONFIRMATION_FAILED
-        record(kind, actor=actor, detail={"method": "password"})
+        record(EventKind.CONFIRMED if right else EventKind.CONFIRMATION_FAILED, actor=actor, detail={"method": method})
         if right:
             brake.forgive(tried)
             remember(sender=User, request=request)

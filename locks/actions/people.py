@@ -7,6 +7,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from locks.actions import connections
 from locks.actions.audit import Actor, record
 from locks.browser_sessions import digest
 from locks.models import BrowserSession, EventKind, User
@@ -21,6 +22,8 @@ def change_profile(*, actor: Actor, user: User, first_name: str, last_name: str,
         for name in changed:
             setattr(user, name, wanted[name])
         user.save(update_fields=changed)
+        if "email" in changed:
+            connections.forget_addresses(user)
         record(EventKind.PROFILE_CHANGED, actor=actor, detail={"changed": changed})
     return bool(changed)
 

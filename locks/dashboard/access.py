@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Case, F, QuerySet, Value, When
+from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
@@ -18,6 +18,7 @@ from django.views.decorators.cache import never_cache
 from django_htmx.http import HttpResponseClientRedirect
 
 from locks.actions.audit import Actor
+from locks.actions.second_factors import held_back
 from locks.actions.teams import NotAllowed
 from locks.models import Role, Space, Team, User
 
@@ -35,6 +36,8 @@ class Place:
     role: Role
     # How many of its locks needed somebody a moment ago.
     stuck: int = 0
+    # An admin who has yet to set up the second factor that this server wants of admins.
+    is_held_back: bool = False
 
     @property
     def team(self) -> Team:
@@ -61,8 +64,13 @@ def visible_spaces(user: User) -> QuerySet[Space]:
     """Each with the person's role as `role`."""
     spaces = Space.objects.select_related("team").filter(archived_at=None).order_by("team__name", "name")
     if user.is_superuser:
-        return spaces.annotate(role=Value(Role.ADMIN.value))
-    return spaces.filter(team__memberships__user=user).annotate(role=F("team__memberships__role"))
+        spaces = spaces.annotate(own_role=Value(Role.ADMIN.value))
+    else:
+        spaces = spaces.filter(team__memberships__user=user).annotate(own_role=F("team__memberships__role"))
+    if (without_factor := held_back(user)) is None:
+        return spaces.annotate(role=F("own_role"))
+    looks_only = When(Q(own_role=Role.ADMIN) & without_factor, then=Value(Role.VIEWER.value))
+    return spaces.annotate(role=Case(looks_only, default=F("own_role")))
 
 
 def find_place(user: User, *, team: str, space: str) -> Place:
@@ -71,7 +79,9 @@ def find_place(user: User, *, team: str, space: str) -> Place:
     found = visible.first()
     if found is None:
         raise Http404
-    return Place(space=found, role=Role(found.role), stuck=found.stuck)  # type: ignore[attr-defined]
+    role, own_role = Role(found.role), Role(found.own_role)  # type: ignore[attr-defined]
+    stuck: int = found.stuck  # type: ignore[attr-defined]
+    return Place(space=found, role=role, stuck=stuck, is_held_back=role is not own_role)
 
 
 def signed_in(view: View) -> View:

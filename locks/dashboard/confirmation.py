@@ -6,21 +6,27 @@ What was posted is carried along in that form, so nothing that was typed is lost
 request goes through. Do not put it on a view that is posted secrets; those ask for the password themselves.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
+from urllib.parse import urlsplit
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 
 from locks.actions import confirmation as proof
 from locks.actions.brake import TooMany
+from locks.actions.second_factors import Kind, factors_of, use_code
 from locks.dashboard.access import Place, View, actor, person
+from locks.dashboard.entering.proofs import passkey_of, providers_of
 from locks.dashboard.shell import asks_for, page
+from locks.models import User
 
 # Fields of the form that asks; everything else in it is what the interrupted form had.
-PASSWORD = "confirm_password"  # noqa: S105 -- the name of a field
-OWN_FIELDS = (PASSWORD, "confirm_next", "csrfmiddlewaretoken")
+PROOFS = ("confirm_password", "confirm_code", "confirm_credential")
+OWN_FIELDS = (*PROOFS, "confirm_next", "csrfmiddlewaretoken")
 
 
 def recently_confirmed(view: View) -> View:
@@ -34,10 +40,10 @@ def recently_confirmed(view: View) -> View:
 
 def ask_first(request: HttpRequest, place: Place | None = None) -> HttpResponse | None:
     """For views that want a proof in some cases only: the form that asks, or None if there is no need to."""
-    if request.method != "POST" or PASSWORD not in request.POST:
+    if request.method != "POST" or not any(name in request.POST for name in PROOFS):
         return None if proof.is_fresh(request) else ask(request, place)
-    given = request.POST[PASSWORD]
-    interrupted = request.POST.copy()
+    given = request.POST
+    interrupted = given.copy()
     for name in OWN_FIELDS:
         interrupted.pop(name, None)
     request.POST = interrupted  # type: ignore[assignment]
@@ -55,11 +61,19 @@ class Outcome:
     wait_seconds: int = 0
 
 
-def confirm(request: HttpRequest, password: str) -> Outcome:
+def confirm(request: HttpRequest, given: Mapping[str, str]) -> Outcome:
+    """With whatever was given: a passkey, the password, or a code for those who have no password."""
+    user = person(request)
+    if credential := given.get("confirm_credential"):
+        method, is_right = "passkey", lambda: passkey_of(user, credential) is not None
+    elif user.has_usable_password():
+        password = given.get("confirm_password", "")
+        method, is_right = "password", lambda: bool(password) and user.check_password(password)
+    else:
+        code = given.get("confirm_code", "")[:40]
+        method, is_right = "code", lambda: use_code(user=user, code=code) is not None
     try:
-        right = proof.confirm_by_password(
-            request=request, user=person(request), password=password, actor=actor(request)
-        )
+        right = proof.confirm(request=request, user=user, actor=actor(request), method=method, is_right=is_right)
     except TooMany as refused:
         return Outcome(wait_seconds=refused.seconds)
     return Outcome(is_right=right)
@@ -73,12 +87,14 @@ def ask(
     context = {
         "action": request.get_full_path() if posted else None,
         "back": back or request.get_full_path(),
+        # After signing in again: the page it was asked on, for what was posted cannot wait so long.
+        "again": _shown_page(request) if posted else back or request.get_full_path(),
         "carried": _pairs(request.POST) if posted else [],
         # What goes elsewhere than into the dialog is sent on as a plain form, which every view can answer.
         "in_dialog": asks_for(request, "dialog"),
         "failed": outcome is not None and not outcome.wait_seconds,
         "wait_seconds": outcome.wait_seconds if outcome else 0,
-        "has_password": person(request).has_usable_password(),
+        **_ways_to_prove(person(request)),
     }
     if request.headers.get("HX-Request") == "true":
         response = render(request, "confirmation/dialog.html", context)
@@ -91,3 +107,19 @@ def ask(
 
 def _pairs(posted: QueryDict) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, values in posted.lists() for value in values if name not in OWN_FIELDS]
+
+
+def _ways_to_prove(user: User) -> dict[str, Any]:
+    """What somebody has to prove themselves with; to whoever has nothing else, their provider is asked again."""
+    has_password = user.has_usable_password()
+    kinds = set(factors_of(user).values_list("type", flat=True)) if settings.MFA_SUPPORTED_TYPES else set()
+    ways: dict[str, Any] = {
+        "has_password": has_password,
+        "has_passkey": Kind.WEBAUTHN in kinds,
+        "has_codes": not has_password and Kind.TOTP in kinds,
+    }
+    return ways if any(ways.values()) else {**ways, "providers": providers_of(user)}
+
+
+def _shown_page(request: HttpRequest) -> str:
+    return urlsplit(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path

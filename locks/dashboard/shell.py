@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -96,7 +97,12 @@ def tabs(place: Place, *, here: str) -> list[Tab]:
 def theme(request: HttpRequest) -> dict[str, Any]:
     """A context processor. In a cookie, so that the page is never painted in the wrong one first."""
     chosen = request.COOKIES.get(THEME_COOKIE, "system")
-    return {"theme": chosen if chosen in THEMES else "system", "themes": THEMES}
+    return {
+        "theme": chosen if chosen in THEMES else "system",
+        "themes": THEMES,
+        # A dialog may ask for one on any page.
+        "passkeys_in_use": settings.PASSKEYS,
+    }
 
 
 def page(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 import structlog
+from allauth.account.middleware import AccountMiddleware
 from django.core.exceptions import DisallowedHost
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
@@ -108,6 +109,19 @@ class ContentSecurityPolicy:
         response = self._get_response(request)
         if response.headers.get("Content-Type", "").startswith("text/html"):
             response.headers.setdefault("Content-Security-Policy", _policy(nonce))
+        return response
+
+
+class AccountsForPages:
+    """django-allauth wants to know the request while somebody signs in; nothing but pages pays for that."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self._get_response = get_response
+        self._with_accounts = AccountMiddleware(get_response)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        answer = self._with_accounts if _is_page(request) else self._get_response
+        response: HttpResponseBase = answer(request)
         return response
 
 

@@ -3,6 +3,8 @@
 from typing import Any
 from uuid import UUID
 
+from allauth.socialaccount.models import SocialAccount
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -11,6 +13,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from locks.actions import people
+from locks.actions.second_factors import Kind, factors_of, is_held_back, recovery_codes_left
 from locks.dashboard.access import actor, person, signed_in
 from locks.dashboard.account_forms import PasswordForm, ProfileForm
 from locks.dashboard.confirmation import ask_first, confirm, recently_confirmed
@@ -47,7 +50,7 @@ def password(request: HttpRequest) -> HttpResponse:
         return asked
     form = PasswordForm(request.POST, user=user)
     if form.is_valid() and user.has_usable_password():
-        outcome = confirm(request, form.cleaned_data["current"])
+        outcome = confirm(request, {"confirm_password": form.cleaned_data["current"]})
         if outcome.wait_seconds:
             form.add_error("current", f"Too many tries. Wait {outcome.wait_seconds} seconds, then try again.")
         elif not outcome.is_right:
@@ -95,7 +98,26 @@ def _page(request: HttpRequest, forms: dict[str, Any] | None = None, *, status: 
         "password": PasswordForm(user=user),
         "has_password": user.has_usable_password(),
         "sessions": sorted(sessions, key=lambda each: not each["is_this"]),
+        **_ways_in_of(request),
         "now": timezone.now(),
         "here": "account",
     }
     return render(request, "account/page.html", {**context, **(forms or {})}, status=status)
+
+
+def _ways_in_of(request: HttpRequest) -> dict[str, Any]:
+    user = person(request)
+    factors = list(factors_of(user)) if settings.MFA_SUPPORTED_TYPES else []
+    connected = list(SocialAccount.objects.filter(user=user)) if settings.PROVIDERS else []
+    return {
+        "codes_on": settings.ONE_TIME_CODES,
+        "passkeys_on": settings.PASSKEYS,
+        "codes": next((each for each in factors if each.type == Kind.TOTP), None),
+        "passkeys": [each for each in factors if each.type == Kind.WEBAUTHN],
+        "recovery_codes_left": recovery_codes_left(user) if factors else 0,
+        "is_held_back": is_held_back(user),
+        "providers": [
+            {"name": name, "shown": shown, "account": next((one for one in connected if one.provider == name), None)}
+            for name, shown in settings.PROVIDERS.items()
+        ],
+    }

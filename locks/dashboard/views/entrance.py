@@ -10,7 +10,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from locks.actions import sign_in as people
 from locks.actions.brake import TooMany
-from locks.dashboard.access import actor, actor_of, person, request_id, signed_in, visible_spaces
+from locks.dashboard.access import actor, person, request_id, signed_in, visible_spaces
+from locks.dashboard.entering.beginning import begin, ways_in
 from locks.dashboard.shell import THEME_COOKIE, THEMES, own_address, slowed
 
 YEAR_SECONDS = 31_536_000
@@ -45,10 +46,10 @@ def sign_in(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         if request.user.is_authenticated:
             return redirect(back)
-        return render(request, "sign_in/page.html", {"next": back})
+        return render(request, "sign_in/page.html", {**ways_in(), "next": back})
     name = request.POST.get("name", "").strip()
     password = request.POST.get("password", "")
-    context: dict[str, Any] = {"next": back, "name": name}
+    context: dict[str, Any] = {**ways_in(), "next": back, "name": name}
     # A null character is in nobody's name, and Postgres would not take it.
     if not (name and password) or "\0" in name:
         return render(request, "sign_in/page.html", {**context, "failed": True}, status=422)
@@ -58,8 +59,7 @@ def sign_in(request: HttpRequest) -> HttpResponse:
         return slowed(request, refused, "sign_in/page.html", context)
     if user is None:
         return render(request, "sign_in/page.html", {**context, "failed": True}, status=422)
-    people.enter(request=request, user=user, methods=["password"], actor=actor_of(request, user))
-    return redirect(back)
+    return begin(request, user, method="password", back=back)
 
 
 @require_POST

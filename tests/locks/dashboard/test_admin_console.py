@@ -32,3 +32,30 @@ def test_secrets_are_not_shown_and_nothing_can_be_changed(worker, worker_token, 
 
 def test_people_of_a_team_do_not_get_in(visit, alice):
     assert visit(alice).get("/admin/").status_code == 302
+
+
+def test_its_door_is_the_dashboards(client, root, alice, visit):
+    reply = client.get("/admin/", follow=True)
+    assert reply.redirect_chain[-1][0] == "/ui/sign-in?next=%2Fadmin%2F"
+    assert client.post("/admin/login/", {"username": "root", "password": "x"}).status_code == 302
+    assert "_auth_user_id" not in client.session
+    assert visit(alice).get("/admin/", follow=True).status_code == 403
+    browser = visit(root)
+    assert browser.get("/admin/password_change/")["Location"] == "/ui/account"
+    assert browser.post("/admin/logout/")["Location"] == "/ui/sign-in"
+    assert Event.objects.filter(kind="signed_out", actor_id=root.pk).count() == 1
+
+
+@pytest.mark.parametrize(
+    "path", ["mfa/authenticator", "account/emailaddress", "socialaccount/socialapp", "socialaccount/socialtoken"]
+)
+def test_keys_and_seeds_are_nowhere_in_it(visit, root, path):
+    assert visit(root).get(f"/admin/{path}/").status_code == 404
+
+
+def test_an_address_that_a_superuser_enters_counts_as_verified(visit, root, alice):
+    from allauth.account.models import EmailAddress
+
+    form = {"username": "alice", "email": "al@example.com", "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
+    assert visit(root).post(f"/admin/locks/user/{alice.pk}/change/", form).status_code == 302
+    assert list(EmailAddress.objects.values_list("user", "email", "verified")) == [(alice.pk, "al@example.com", True)]

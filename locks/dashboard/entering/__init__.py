@@ -1,0 +1,1 @@
+"""How django-allauth meets the rest: who gets in, by which way, and what is asked of them."""

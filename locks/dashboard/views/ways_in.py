@@ -1,0 +1,157 @@
+"""The other ways in: a passkey instead of a password, a provider, and the second step after either."""
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from allauth.account.stages import LoginStageController
+from allauth.mfa.base.internal.flows import post_authentication
+from allauth.mfa.models import Authenticator
+from allauth.mfa.stages import AuthenticateStage
+from allauth.mfa.webauthn.forms import LoginWebAuthnForm
+from allauth.mfa.webauthn.internal.auth import begin_authentication
+from allauth.socialaccount.adapter import get_adapter
+from allauth.socialaccount.providers.base.constants import AuthProcess
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from requests import RequestException
+
+from locks.actions import brake, invites
+from locks.actions.audit import record
+from locks.actions.second_factors import Kind, factors_of, use_code
+from locks.dashboard.access import actor_of, person
+from locks.dashboard.entering.beginning import begin, ways_in
+from locks.dashboard.entering.proofs import is_readable, passkey_of, plain
+from locks.dashboard.entering.refusal import refusal
+from locks.dashboard.shell import own_address, slowed
+from locks.models import EventKind, User
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def passkey(request: HttpRequest) -> HttpResponse:
+    """GET: what the browser is to sign. POST: what it has signed, with whichever passkey the person chose."""
+    if not settings.PASSKEYS:
+        raise Http404
+    if request.method != "POST":
+        return JsonResponse(plain(begin_authentication()))
+    back = own_address(request, request.POST.get("next"))
+    form = LoginWebAuthnForm(data=request.POST) if is_readable(request.POST.get("credential", "")) else None
+    if form is None or not form.is_valid():
+        return render(request, "sign_in/page.html", {**ways_in(), "next": back, "passkey_failed": True}, status=422)
+    authenticator = form.cleaned_data["credential"]
+    authenticator.record_usage()
+    return begin(
+        request, authenticator.user, method="mfa", back=back, id=authenticator.pk, type="webauthn", passwordless=True
+    )
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def second_step(request: HttpRequest) -> HttpResponse:
+    """After the password or the provider, for people who have a second factor."""
+    if not (settings.ONE_TIME_CODES or settings.PASSKEYS):
+        raise Http404
+    stage = LoginStageController.enter(request, AuthenticateStage.key)
+    user = stage.login.user if stage else None
+    if stage is None or not isinstance(user, User):
+        return redirect("dashboard:sign-in")
+    kinds = set(factors_of(user).values_list("type", flat=True))
+    context: dict[str, Any] = {"has_passkey": Kind.WEBAUTHN in kinds, "has_codes": Kind.TOTP in kinds, "person": user}
+    if request.method != "POST":
+        return render(request, "sign_in/second_step.html", context)
+    actor = actor_of(request, user)
+    try:
+        tried = brake.begin(gate=brake.Gate.CODE, who=str(user.pk), user=user, actor=actor)
+    except brake.TooMany as refused:
+        return slowed(request, refused, "sign_in/second_step.html", context)
+    factor = _prove(request, user)
+    if factor is None:
+        record(EventKind.SIGN_IN_FAILED, actor=actor, detail={"method": "second_factor"})
+        return render(request, "sign_in/second_step.html", {**context, "failed": True}, status=422)
+    brake.forgive(tried)
+    post_authentication(request, factor)
+    response: HttpResponse = stage.exit()
+    return response
+
+
+@never_cache
+@require_safe
+def second_step_passkey(request: HttpRequest) -> HttpResponse:
+    stage = LoginStageController.enter(request, AuthenticateStage.key) if settings.PASSKEYS else None
+    if stage is None or stage.login.user is None:
+        raise Http404
+    return JsonResponse(plain(begin_authentication(stage.login.user)))
+
+
+@never_cache
+@require_POST
+def provider(request: HttpRequest, name: str) -> HttpResponse:
+    return leave_for(request, name)
+
+
+def leave_for(request: HttpRequest, name: str, *, connect: bool = False) -> HttpResponse:
+    """On the way to a provider; to sign in, or to connect it to whoever is signed in."""
+    if name not in settings.PROVIDERS:
+        raise Http404
+    data: dict[str, Any] = {"user": person(request).pk} if connect else {}
+    if not connect and (code := request.POST.get("invite")):
+        invite = invites.find_open(code)
+        if invite is None:
+            return refusal(request, "invite_over", provider=settings.PROVIDERS[name])
+        data["invite"] = invite.pk
+    # Somebody who is signed in is here to prove it again; the provider is not to take its own word for it.
+    again = {"auth_params": {"prompt": "login"}} if request.user.is_authenticated and name == "openid" else {}
+    try:
+        response = get_adapter().get_provider(request, name).redirect(
+            request, AuthProcess.CONNECT if connect else AuthProcess.LOGIN,
+            next_url=own_address(request, request.POST.get("next")), data=data, **again,
+        )  # fmt: skip
+    except (RequestException, ValueError, KeyError):
+        return refusal(request, "failed", provider=settings.PROVIDERS[name])
+    if not isinstance(response, HttpResponseRedirect):
+        return response  # type: ignore[no-any-return]
+    # Not a redirect: the content security policy lets forms lead to our own pages only.
+    context = {"provider": settings.PROVIDERS[name], "url": response.url}
+    return render(request, "sign_in/leaving.html", context)
+
+
+@never_cache
+@require_safe
+def github_callback(request: HttpRequest) -> HttpResponse:
+    if "github" not in settings.PROVIDERS:
+        raise Http404
+    from allauth.socialaccount.providers.github.views import oauth2_callback
+
+    return _back_from(request, "github", lambda: oauth2_callback(request))
+
+
+@never_cache
+@require_safe
+def openid_callback(request: HttpRequest, provider_id: str) -> HttpResponse:
+    if provider_id != "openid" or "openid" not in settings.PROVIDERS:
+        raise Http404
+    from allauth.socialaccount.providers.openid_connect.views import callback
+
+    return _back_from(request, "openid", lambda: callback(request, provider_id=provider_id))
+
+
+def _back_from(request: HttpRequest, name: str, complete: Callable[[], HttpResponse]) -> HttpResponse:
+    """Whatever a provider says that cannot be read is a failure of its own."""
+    try:
+        return complete()
+    except (RequestException, ValueError, KeyError, TypeError):
+        _log.warning("a provider's answer could not be read", provider=name, exc_info=True)
+        return refusal(request, "failed", provider=settings.PROVIDERS[name])
+
+
+def _prove(request: HttpRequest, user: User) -> Authenticator | None:
+    """The factor that what was posted proves."""
+    if credential := request.POST.get("credential"):
+        return passkey_of(user, credential)
+    return use_code(user=user, code=request.POST.get("code", "")[:40])

@@ -1,0 +1,310 @@
+"""Signing in through GitHub and OpenID Connect: the whole way there and back, on a real server."""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
+from django.db import connection
+
+from locks.actions import connections, invites
+from locks.actions.audit import Actor
+from locks.models import Event, Membership, Role, Team, User
+from tests import database
+from tests.servers import RunningServer, running_server
+from tests.stand_in_provider import CLIENT_ID, CLIENT_SECRET, Provider, stand_in_provider
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    with stand_in_provider() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def served(provider: Provider, django_db_setup: None, django_db_blocker: Any, tmp_path_factory: Any):
+    """One server for all of it, on this worker's database. Each test has people of its own."""
+    secret = tmp_path_factory.mktemp("secrets") / "oidc"
+    secret.write_text(CLIENT_SECRET + "\n")
+    configured = {
+        "OCTO_GITHUB_CLIENT_ID": CLIENT_ID, "OCTO_GITHUB_CLIENT_SECRET": CLIENT_SECRET,
+        "OCTO_GITHUB_URL": provider.url, "OCTO_OIDC_ISSUER": provider.url, "OCTO_OIDC_CLIENT_ID": CLIENT_ID,
+        "OCTO_OIDC_CLIENT_SECRET_FILE": str(secret), "OCTO_OIDC_NAME": "Harbor SSO",
+        "OCTO_SIGN_UP_DOMAINS": "harbor.example",
+    }  # fmt: skip
+    with django_db_blocker.unblock():
+        with running_server(os.environ["DATABASE_URL"], **configured) as server:
+            yield server
+        connection.close()
+        database.create_copy(connection.settings_dict["NAME"])
+
+
+@pytest.fixture(autouse=True)
+def _afresh(provider: Provider, django_db_blocker: Any) -> Iterator[None]:
+    provider.person, provider.id_token_claims, provider.refuses = {}, {}, False
+    provider.asked.clear()
+    with django_db_blocker.unblock():
+        yield
+
+
+class Browser:
+    """Follows forms and links as a browser does, cookies included."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self.url = server.url
+        self.session = requests.Session()
+
+    def get(self, path: str) -> requests.Response:
+        return self.session.get(self.url + path)
+
+    def post(self, path: str, **fields: str) -> requests.Response:
+        shown = self.get("/ui/account").text
+        token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', shown)
+        return self.session.post(self.url + path, {"csrfmiddlewaretoken": token[1], **fields}, allow_redirects=True)
+
+    def sign_in(self, way: str, **fields: str) -> requests.Response:
+        return self.go_on(self.post(f"/ui/sign-in/{way}", **fields))
+
+    def go_on(self, leaving: requests.Response) -> requests.Response:
+        assert leaving.status_code == 200, leaving.text
+        onward = re.search(r'http-equiv="refresh" content="0;url=([^"]+)"', leaving.text)
+        assert onward, leaving.text
+        return self.session.get(onward[1].replace("&amp;", "&"))
+
+    @property
+    def who(self) -> str | None:
+        found = re.search("You sign in as <b>([^<]+)</b>", self.get("/ui/account").text)
+        return found[1] if found else None
+
+
+@pytest.fixture
+def browser(served: RunningServer) -> Iterator[Browser]:
+    opened = Browser(served)
+    yield opened
+    opened.session.close()
+
+
+def openid(sub: str, email: str, *, verified: Any = True, **more: Any) -> dict[str, Any]:
+    return {"sub": sub, "email": email, "email_verified": verified, "preferred_username": sub, **more}
+
+
+def github(number: int, login: str, *addresses: tuple[str, bool]) -> dict[str, Any]:
+    emails = [{"email": email, "verified": verified, "primary": not i} for i, (email, verified) in enumerate(addresses)]
+    return {"id": number, "login": login, "name": login.title(), "email": None, "emails": emails}
+
+
+def vouch(way: str, name: str, address: str) -> dict[str, Any]:
+    return openid(name, address) if way == "openid" else github(len(name) * 1000, name, (address, True))
+
+
+def person(name: str, *, vouched: bool = False) -> User:
+    user = User.objects.create_user(name, f"{name}@blue.example", password=None)
+    if vouched:
+        connections.vouch_for(user)
+    return user
+
+
+@pytest.mark.parametrize("way", ["openid", "github"])
+def test_a_stranger_does_not_get_in(provider, browser, way):
+    address = "mallory@elsewhere.example"
+    provider.person = vouch(way, "mallory", address)
+    reply = browser.sign_in(way)
+    assert (reply.status_code, "You are not known here" in reply.text) == (403, True)
+    assert browser.who is None
+    assert not User.objects.filter(email=address).exists()
+    assert Event.objects.filter(kind="sign_in_failed").latest("id").detail == {"method": way, "because": "unknown"}
+
+
+@pytest.mark.parametrize("way", ["openid", "github"])
+def test_somebody_known_by_a_verified_address_gets_in_and_is_connected(provider, browser, way):
+    user = person(f"ada-{way}", vouched=True)
+    provider.person = vouch(way, user.username, user.email.upper())
+    browser.sign_in(way, next="/ui/account")
+    assert browser.who == user.username
+    assert SocialAccount.objects.get(user=user).provider == way
+    kinds = [(event.kind, event.detail) for event in Event.objects.filter(actor_id=user.pk).order_by("id")]
+    assert kinds == [("account_connected", {"provider": way}), ("signed_in", {"methods": [way]})]
+    # From now on by the account there, whatever its address.
+    provider.person |= {"email": "new@elsewhere.example", "emails": []}
+    browser.session.cookies.clear()
+    browser.sign_in(way)
+    assert browser.who == user.username
+
+
+def test_an_address_that_somebody_merely_typed_in_links_nobody(provider, browser):
+    user = person("vera")
+    provider.person = openid("someone", user.email)
+    assert browser.sign_in("openid").status_code == 403
+    user.email = "vera@harbor.example"
+    user.save()
+    provider.person = openid("someone", user.email)
+    reply = browser.sign_in("openid")
+    assert (reply.status_code, "Sign in the usual way first" in reply.text) == (403, True)
+    assert not SocialAccount.objects.filter(user=user).exists()
+
+
+@pytest.mark.parametrize("verified", [False, "false", None, "no"])
+def test_an_address_that_the_provider_has_not_verified_links_nobody(provider, browser, verified):
+    user = person(f"nils-{type(verified).__name__}-{verified}", vouched=True)
+    provider.person = openid("nils", user.email, verified=verified)
+    reply = browser.sign_in("openid")
+    assert (reply.status_code, "No verified address" in reply.text) == (403, True)
+    assert browser.who is None
+
+
+def test_an_open_domain_makes_an_account_in_no_team(provider, browser):
+    provider.person = openid("grace", "grace@harbor.example", given_name="Grace")
+    browser.sign_in("openid")
+    assert browser.who == "grace"
+    user = User.objects.get(username="grace")
+    assert (user.email, user.first_name, user.has_usable_password()) == ("grace@harbor.example", "Grace", False)
+    assert "You are in no team yet" in browser.get("/ui/").text
+    assert Event.objects.get(kind="person_added", actor_id=user.pk).detail == {"through": "openid"}
+    provider.person = openid("eve", "eve@harbor.example.evil.example")
+    assert Browser.sign_in(browser, "openid").status_code == 403
+
+
+def test_names_that_are_taken_get_a_number(provider, browser):
+    person("kim")
+    provider.person = openid("KIM", "kim@harbor.example")
+    browser.sign_in("openid")
+    assert browser.who == "KIM-2"
+
+
+def test_an_invitation_opens_the_door_and_the_team(provider, browser):
+    team = Team.objects.create(slug="navy", name="Navy")
+    admin = person("nora")
+    Membership.objects.create(team=team, user=admin, role=Role.ADMIN)
+    from datetime import timedelta
+
+    code, _ = invites.create(
+        actor=Actor.of_shell(), by=admin, team=team, role=Role.OPERATOR, lasts=timedelta(days=1), note=""
+    )
+    provider.person = github(77, "ida", ("ida@elsewhere.example", True))
+    assert browser.sign_in("github", invite=code).status_code == 200
+    assert browser.who == "ida"
+    assert Membership.objects.get(team=team, user__username="ida").role == Role.OPERATOR
+    another = Browser.__new__(Browser)
+    another.url, another.session = browser.url, requests.Session()
+    with another.session:
+        assert "This invitation is over" in another.post("/ui/sign-in/github", invite=code).text
+
+
+def test_two_who_say_different_things_of_one_person_are_not_believed(provider, browser):
+    user = person("theo", vouched=True)
+    provider.person = openid("theo", user.email)
+    provider.id_token_claims = {"sub": "mallory"}
+    assert browser.sign_in("openid").status_code == 502
+    assert browser.who is None
+
+
+@pytest.mark.parametrize("claims", [{"iss": "https://evil.example"}, {"aud": "another client"}, {"exp": 1}])
+def test_an_id_token_for_somebody_else_is_refused(provider, browser, claims):
+    provider.person = openid("grete", "grete@harbor.example")
+    provider.id_token_claims = claims
+    assert browser.sign_in("openid").status_code == 502
+    assert browser.who is None
+
+
+def test_turning_back_changes_nothing(provider, browser):
+    provider.refuses = True
+    assert "You have turned back" in browser.sign_in("openid").text
+
+
+def test_an_answer_that_nobody_asked_for_is_refused(browser):
+    for way in ("github", "openid"):
+        assert browser.get(f"/ui/sign-in/{way}/callback?code=x&state=made-up").status_code == 502
+    assert browser.get("/ui/sign-in/elsewhere/callback?code=x&state=y").status_code == 404
+    assert browser.get("/ui/sign-in/github").status_code == 405
+
+
+def test_connect_disconnect_and_the_last_way_in(provider, browser, served):
+    provider.person = openid("lea", "lea@harbor.example")
+    browser.sign_in("openid")
+    user = User.objects.get(username="lea")
+    first = SocialAccount.objects.get(user=user)
+    reply = browser.post(f"/ui/account/connections/{first.pk}")
+    assert "your only way in" in reply.text
+    provider.person = github(99, "lea-at-github", ("lea@elsewhere.example", True))
+    reply = browser.go_on(browser.post("/ui/account/connect/github"))
+    assert "You can sign in with GitHub now" in reply.text
+    browser.post(f"/ui/account/connections/{first.pk}")
+    assert list(SocialAccount.objects.filter(user=user).values_list("provider", flat=True)) == ["github"]
+    kinds = Event.objects.filter(actor_id=user.pk, kind__startswith="account").order_by("id")
+    assert [(event.kind, event.detail["provider"]) for event in kinds] == [
+        ("account_connected", "openid"), ("account_connected", "github"), ("account_disconnected", "openid"),
+    ]  # fmt: skip
+    # Somebody else cannot connect the same one.
+    other = Browser(served)
+    provider.person = openid("max", "max@harbor.example")
+    other.sign_in("openid")
+    provider.person = github(99, "lea-at-github")
+    reply = other.go_on(other.post("/ui/account/connect/github"))
+    assert (reply.status_code, "Somebody else has connected it" in reply.text) == (403, True)
+    other.session.close()
+
+
+def test_an_address_is_verified_by_what_one_connects_and_forgotten_with_it(provider, browser):
+    provider.person = openid("ole", "ole@harbor.example")
+    browser.sign_in("openid")
+    user = User.objects.get(username="ole")
+    assert EmailAddress.objects.get(user=user).verified
+    browser.post("/ui/account/profile", email="else@harbor.example")
+    assert not EmailAddress.objects.filter(user=user).exists()
+
+
+def test_whoever_was_switched_off_stays_out(provider, browser):
+    user = person("rolf", vouched=True)
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    provider.person = openid("rolf", user.email)
+    assert "switched off" in browser.sign_in("openid").text
+    assert browser.who is None
+
+
+def test_the_way_there_is_safe(provider, browser):
+    reply = browser.sign_in("openid", next="https://evil.example/")
+    asked = provider.asked[-1]
+    assert asked["redirect_uri"] == f"{browser.url}/ui/sign-in/openid/callback"
+    assert asked["code_challenge_method"] == "S256"
+    assert "evil" not in reply.url
+    provider.person = github(5, "x")
+    assert browser.sign_in("github").status_code == 403
+    assert set(provider.asked[-1]["scope"].split()) == {"read:user", "user:email"}
+
+
+def test_nothing_of_the_provider_is_kept_but_who_it_was(provider, browser):
+    from allauth.socialaccount.models import SocialToken
+
+    provider.person = openid("uma", "uma@harbor.example")
+    browser.sign_in("openid")
+    assert not SocialToken.objects.exists()
+
+
+def test_to_prove_it_again_one_signs_in_again(provider, browser):
+    provider.person = openid("zoe", "zoe@harbor.example")
+    browser.sign_in("openid")
+    _age(User.objects.get(username="zoe"))
+    asked = browser.post("/ui/account/profile", email="zoe@harbor.example", first_name="Zoe")
+    assert (asked.status_code, "Sign in with Harbor SSO" in asked.text) == (403, True)
+    assert browser.sign_in("openid", next="/ui/account").url.endswith("/ui/account")
+    assert provider.asked[-1]["prompt"] == "login"
+    assert browser.post("/ui/account/profile", email="zoe@harbor.example", first_name="Zoe").status_code == 200
+    assert User.objects.get(username="zoe").first_name == "Zoe"
+
+
+def _age(user: User) -> None:
+    """Their sign-in was more than fifteen minutes ago."""
+    from locks.browser_sessions import SessionStore
+
+    for row in user.browser_sessions.all():
+        store = SessionStore()
+        data = store.decode(row.session_data)
+        data["confirmed_at"] -= 1000
+        row.session_data = store.encode(data)
+        row.save(force_update=True)

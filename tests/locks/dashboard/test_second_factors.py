@@ -1,0 +1,195 @@
+"""One-time codes and recovery codes: set up, asked for, used once, taken away."""
+
+import re
+import time
+
+import pytest
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
+from django.test import Client
+
+from locks.models import Event, Membership, Role, User
+from tests.conftest import PASSWORD
+
+pytestmark = pytest.mark.django_db
+
+ACCOUNT = "/ui/account"
+STEP = "/ui/sign-in/second-step"
+
+
+@pytest.fixture
+def codes_on(settings):
+    settings.ONE_TIME_CODES = True
+    settings.MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+
+
+def code(secret: str, *, steps: int = 0) -> str:
+    return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + steps))
+
+
+def set_up(browser: Client) -> tuple[str, list[str]]:
+    """The secret, and the recovery codes that were shown."""
+    secret = re.search(r'class="qr-secret"[^>]*>(\w+)<', browser.get(f"{ACCOUNT}/codes").content.decode())[1]
+    done = browser.post(f"{ACCOUNT}/codes", {"code": code(secret)})
+    assert done.status_code == 200
+    return secret, [each.replace(" ", "") for each in re.findall(r"<li><code>([\d ]+)</code>", done.content.decode())]
+
+
+def begin(name: str) -> Client:
+    """In a new browser, up to the second step."""
+    browser = Client()
+    reply = browser.post("/ui/sign-in", {"name": name, "password": PASSWORD, "next": "/ui/account"})
+    assert (reply.status_code, reply["Location"]) == (302, STEP)
+    return browser
+
+
+def test_off_until_configured(visit, victor):
+    browser = visit(victor)
+    for path in ("account/codes", "account/passkeys", "sign-in/passkey", "sign-in/second-step", "confirm/passkey"):
+        assert browser.get(f"/ui/{path}").status_code == 404, path
+    for path in ("account/recovery-codes", "sign-in/github", "sign-in/openid", "account/connect/github"):
+        assert browser.post(f"/ui/{path}").status_code == 404, path
+    for path in ("sign-in/github/callback", "sign-in/openid/callback", "sign-in/second-step/passkey"):
+        assert browser.get(f"/ui/{path}?code=x&state=y").status_code == 404, path
+    text = browser.get(ACCOUNT).content.decode() + Client().get("/ui/sign-in").content.decode()
+    assert not re.search("Second factors|Connected|passkey", text)
+
+
+@pytest.mark.parametrize("path", ["/accounts/signup/", "/accounts/login/", "/ui/signup"])
+def test_nothing_else_of_allauth_has_an_address(client, path):
+    assert client.get(path).status_code == 404
+
+
+def test_set_up_and_asked_for_at_the_next_sign_in(codes_on, visit, victor):
+    secret, shown = set_up(visit(victor))
+    assert len(shown) == 10
+    event = Event.objects.get(kind="second_factor_added")
+    assert (event.actor_id, event.detail) == (victor.pk, {"kind": "codes"})
+    browser = begin("victor")
+    assert browser.get(ACCOUNT).status_code == 302
+    reply = browser.post(STEP, {"code": code(secret)})
+    assert (reply.status_code, reply["Location"]) == (302, ACCOUNT)
+    assert browser.get(ACCOUNT).status_code == 200
+    assert Event.objects.filter(kind="signed_in").latest("id").detail == {"methods": ["password", "totp"]}
+
+
+def test_a_code_works_once_whichever_process_it_comes_to(codes_on, visit, victor):
+    secret, _ = set_up(visit(victor))
+    used = code(secret)
+    assert begin("victor").post(STEP, {"code": used}).status_code == 302
+    assert begin("victor").post(STEP, {"code": used}).status_code == 422
+
+
+def test_a_recovery_code_works_once(codes_on, visit, victor):
+    _, shown = set_up(visit(victor))
+    first = f"{shown[0][:5]} {shown[0][5:]}"
+    assert begin("victor").post(STEP, {"code": first}).status_code == 302
+    assert begin("victor").post(STEP, {"code": first}).status_code == 422
+    assert "9 left" in visit(victor).get(ACCOUNT).content.decode()
+    assert Event.objects.filter(kind="signed_in").latest("id").detail["methods"] == ["password", "recovery_codes"]
+
+
+def test_new_recovery_codes_end_the_old_ones(codes_on, visit, victor):
+    browser = visit(victor)
+    _, old = set_up(browser)
+    assert browser.post(f"{ACCOUNT}/recovery-codes").status_code == 200
+    assert begin("victor").post(STEP, {"code": old[1]}).status_code == 422
+    assert Event.objects.filter(kind="recovery_codes_made").count() == 1
+
+
+def test_guessing_codes_is_slowed(codes_on, visit, victor):
+    set_up(visit(victor))
+    browser = begin("victor")
+    assert [browser.post(STEP, {"code": "000000x"}).status_code for _ in range(11)][-1] == 429
+    assert Event.objects.get(kind="sign_in_slowed").detail["gate"] == "code"
+
+
+def test_the_second_step_is_for_whoever_took_the_first(codes_on, client, victor):
+    assert client.get(STEP)["Location"] == "/ui/sign-in"
+    assert client.post(STEP, {"code": "123456"})["Location"] == "/ui/sign-in"
+
+
+def test_secrets_are_not_readable_in_the_table(codes_on, visit, victor):
+    secret, shown = set_up(visit(victor))
+    kept = str(list(Authenticator.objects.values_list("data", flat=True)))
+    assert secret not in kept
+    assert not any(each in kept for each in shown)
+    assert secret not in str(list(Event.objects.values()))
+
+
+def test_a_wrong_code_sets_up_nothing(codes_on, visit, victor):
+    browser = visit(victor)
+    browser.get(f"{ACCOUNT}/codes")
+    assert browser.post(f"{ACCOUNT}/codes", {"code": "12345x"}).status_code == 422
+    assert not Authenticator.objects.exists()
+
+
+def test_removed_it_is_asked_for_no_more(codes_on, visit, victor, bob):
+    browser = visit(victor)
+    set_up(browser)
+    factor = Authenticator.objects.get(type="totp")
+    assert visit(bob).post(f"{ACCOUNT}/second-factors/{factor.pk}").status_code == 404
+    assert browser.post(f"{ACCOUNT}/second-factors/{factor.pk}")["Location"] == ACCOUNT
+    assert not Authenticator.objects.exists()
+    assert Event.objects.get(kind="second_factor_removed").detail == {"kind": "codes"}
+    assert Client().post("/ui/sign-in", {"name": "victor", "password": PASSWORD})["Location"] == "/ui/"
+
+
+def test_changes_of_factors_wait_for_a_fresh_proof(codes_on, later, victor):
+    for path in ("codes", "recovery-codes", "second-factors/1"):
+        reply = later(victor).post(f"{ACCOUNT}/{path}")
+        assert (reply.status_code, "Is it still you" in reply.content.decode()) == (403, True)
+
+
+def test_somebody_without_a_password_proves_it_with_a_code(codes_on, visit, later, victor):
+    secret, _ = set_up(visit(victor))
+    victor.set_unusable_password()
+    victor.save()
+    browser = later(victor)
+    asked = browser.get(f"{ACCOUNT}/codes").content.decode()
+    assert "Code of your app" in asked
+    wanted = {"first_name": "Vic", "email": victor.email}
+    assert browser.post(f"{ACCOUNT}/profile", {**wanted, "confirm_code": "nonsense"}).status_code == 403
+    assert browser.post(f"{ACCOUNT}/profile", {**wanted, "confirm_code": code(secret)}).status_code == 302
+    assert User.objects.get(pk=victor.pk).first_name == "Vic"
+    assert Event.objects.get(kind="confirmed").detail == {"method": "code"}
+
+
+class TestWhereAdminsNeedOne:
+    @pytest.fixture(autouse=True)
+    def _required(self, codes_on, settings):
+        settings.SECOND_FACTOR_FOR_ADMINS = True
+
+    def test_until_then_an_admin_looks_and_changes_nothing(self, visit, worker, alice, now_url):
+        worker.takes("job")
+        browser = visit(alice)
+        text = browser.get(now_url).content.decode()
+        assert "Set one up" in text
+        assert browser.get(now_url + "locks/job/force-release").status_code == 403
+        set_up(browser)
+        assert "Set one up" not in browser.get(now_url).content.decode()
+        assert browser.get(now_url + "locks/job/force-release").status_code == 200
+
+    def test_others_are_as_before(self, visit, worker, olga, now_url):
+        worker.takes("job")
+        text = visit(olga).get(now_url).content.decode()
+        assert "Set one up" not in text
+        assert visit(olga).get(now_url + "locks/job/force-release").status_code == 200
+
+    def test_a_superuser_is_led_to_set_one_up(self, visit, root, now_url):
+        browser = visit(root)
+        assert browser.get("/admin/", follow=True).redirect_chain[-1][0] == ACCOUNT
+        assert "Set one up" in browser.get(now_url).content.decode()
+        set_up(browser)
+        assert browser.get("/admin/").status_code == 200
+
+    def test_it_costs_no_query(self, visit, alice, now_url, django_assert_num_queries):
+        from tests.locks.dashboard.query_counts import QUERY_COUNTS
+
+        browser = visit(alice)
+        with django_assert_num_queries(QUERY_COUNTS["now"]):
+            browser.get(now_url)
+
+    def test_an_admin_of_one_team_is_still_an_operator_of_another(self, visit, red, red_space, alice):
+        Membership.objects.create(team=red, user=alice, role=Role.OPERATOR)
+        assert "Set one up" not in visit(alice).get("/ui/red/main/").content.decode()
