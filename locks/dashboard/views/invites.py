@@ -19,6 +19,7 @@ from locks.actions import sign_in as entrance
 from locks.actions.audit import Actor
 from locks.dashboard.access import Place, actor, in_space, managing, person, request_id
 from locks.dashboard.confirmation import recently_confirmed
+from locks.dashboard.entering.beginning import ways_in
 from locks.dashboard.shell import page
 from locks.dashboard.team_forms import ROLE_NOTES, InviteForm, NewAccountForm
 from locks.dashboard.views.team import back
@@ -85,7 +86,7 @@ def accept(request: HttpRequest) -> HttpResponse:
             return _join(request, invite, person(request))
         if form.is_valid():
             return _join_with_new_account(request, invite, form)
-    context = {"invite": invite, "form": form}
+    context = {**ways_in(), "invite": invite, "form": form}
     return _without_referrer(render(request, "join/accept.html", context, status=422 if form.is_bound else 200))
 
 

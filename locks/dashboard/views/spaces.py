@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods
 from locks.actions import spaces as actions
 from locks.actions import teams
 from locks.actions.leases import live_leases
+from locks.actions.second_factors import is_held_back
 from locks.dashboard.access import Place, actor, in_space, managing, person, signed_in
 from locks.dashboard.confirmation import recently_confirmed
 from locks.dashboard.shell import page
@@ -85,7 +86,7 @@ def archive(request: HttpRequest, place: Place) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def create_team(request: HttpRequest) -> HttpResponse:
-    if not person(request).is_superuser:
+    if not person(request).is_superuser or is_held_back(person(request)):
         raise PermissionDenied
     form = NewTeamForm(request.POST or None)
     if request.method == "POST" and form.is_valid():

@@ -19,7 +19,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from requests import RequestException
 
-from locks.actions import brake, invites
+from locks.actions import brake
 from locks.actions.audit import record
 from locks.actions.second_factors import Kind, factors_of, use_code
 from locks.dashboard.access import actor_of, person
@@ -100,11 +100,9 @@ def leave_for(request: HttpRequest, name: str, *, connect: bool = False) -> Http
     if name not in settings.PROVIDERS:
         raise Http404
     data: dict[str, Any] = {"user": person(request).pk} if connect else {}
-    if not connect and (code := request.POST.get("invite")):
-        invite = invites.find_open(code)
-        if invite is None:
-            return refusal(request, "invite_over", provider=settings.PROVIDERS[name])
-        data["invite"] = invite.pk
+    # The page that invites has noted which invitation it was opened with.
+    if not connect and request.POST.get("invited") and "invite" in request.session:
+        data["invite"] = request.session["invite"]
     # Somebody who is signed in is here to prove it again; the provider is not to take its own word for it.
     again = {"auth_params": {"prompt": "login"}} if request.user.is_authenticated and name == "openid" else {}
     try:

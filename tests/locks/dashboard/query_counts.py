@@ -34,5 +34,7 @@ QUERY_COUNTS = {
     "revoke a token": SHELL + 1,
     "team": SHELL + 5,  # members, spaces, what is held there, invitations, what people did
     "team, activity": SHELL + 1,
+    "account": 3,  # the session, the person, the sessions; no place, no switcher
+    "account, every way in": 6,  # second factors, connected accounts, recovery codes left
     "limits": SHELL + 2,  # the space as it is stored, what is held
 }

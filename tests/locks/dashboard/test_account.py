@@ -7,8 +7,11 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
+from locks.actions import second_factors
+from locks.actions.audit import Actor
 from locks.models import BrowserSession, Event
 from tests.conftest import PASSWORD
+from tests.locks.dashboard.query_counts import QUERY_COUNTS
 
 pytestmark = pytest.mark.django_db
 
@@ -28,6 +31,18 @@ def test_it_belongs_to_whoever_is_signed_in(client, visit, victor, bob):
     text = visit(victor).get(URL).content.decode()
     assert "victor@example.com" in text
     assert "bob" not in text
+
+
+def test_it_asks_a_fixed_number_of_queries(visit, victor, settings, django_assert_num_queries):
+    browser, _another = visit(victor), visit(victor)
+    with django_assert_num_queries(QUERY_COUNTS["account"]):
+        browser.get(URL)
+    settings.ONE_TIME_CODES = settings.PASSKEYS = True
+    settings.MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+    settings.PROVIDERS = {"github": "GitHub", "openid": "SSO"}
+    second_factors.add_codes(actor=Actor.of_shell(), user=victor, secret="A" * 32)
+    with django_assert_num_queries(QUERY_COUNTS["account, every way in"]):
+        browser.get(URL)
 
 
 def test_the_profile_is_changed_and_the_history_says_what_not_to_what(visit, victor):

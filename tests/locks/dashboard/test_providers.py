@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from django.db import connection
 
 from locks.actions import connections, invites
 from locks.actions.audit import Actor
-from locks.models import Event, Membership, Role, Team, User
+from locks.models import Event, Invite, Membership, Role, Team, User
 from tests import database
 from tests.servers import RunningServer, running_server
 from tests.stand_in_provider import CLIENT_ID, CLIENT_SECRET, Provider, stand_in_provider
@@ -177,23 +178,37 @@ def test_names_that_are_taken_get_a_number(provider, browser):
     assert browser.who == "KIM-2"
 
 
-def test_an_invitation_opens_the_door_and_the_team(provider, browser):
-    team = Team.objects.create(slug="navy", name="Navy")
-    admin = person("nora")
+def _invitation(slug: str) -> tuple[str, Invite]:
+    team = Team.objects.create(slug=slug, name=slug.title())
+    admin = person(f"admin-of-{slug}")
     Membership.objects.create(team=team, user=admin, role=Role.ADMIN)
-    from datetime import timedelta
-
-    code, _ = invites.create(
+    return invites.create(
         actor=Actor.of_shell(), by=admin, team=team, role=Role.OPERATOR, lasts=timedelta(days=1), note=""
     )
+
+
+def test_an_invitation_opens_the_door_and_the_team(provider, served):
+    code, invite = _invitation("navy")
+    team = invite.team
     provider.person = github(77, "ida", ("ida@elsewhere.example", True))
-    assert browser.sign_in("github", invite=code).status_code == 200
-    assert browser.who == "ida"
+    invited = Browser(served)
+    shown = invited.post("/ui/join", code=code)
+    assert "Join with GitHub" in shown.text
+    assert invited.sign_in("github", invited="yes").status_code == 200
+    assert invited.who == "ida"
     assert Membership.objects.get(team=team, user__username="ida").role == Role.OPERATOR
-    another = Browser.__new__(Browser)
-    another.url, another.session = browser.url, requests.Session()
-    with another.session:
-        assert "This invitation is over" in another.post("/ui/sign-in/github", invite=code).text
+    assert Event.objects.get(kind="member_joined", team_id=team.pk).detail["new_account"] is True
+    invited.session.close()
+
+
+def test_an_invitation_that_somebody_else_used_meanwhile_lets_nobody_in(provider, browser):
+    code, invite = _invitation("teal")
+    provider.person = github(78, "ivo", ("ivo@elsewhere.example", True))
+    browser.post("/ui/join", code=code)
+    leaving = browser.post("/ui/sign-in/github", invited="yes")
+    invite.delete()
+    assert "This invitation is over" in browser.go_on(leaving).text
+    assert not User.objects.filter(username="ivo").exists()
 
 
 def test_two_who_say_different_things_of_one_person_are_not_believed(provider, browser):
