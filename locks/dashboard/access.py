@@ -80,7 +80,7 @@ def find_place(user: User, *, team: str, space: str) -> Place:
     if found is None:
         raise Http404
     role, own_role = Role(found.role), Role(found.own_role)  # type: ignore[attr-defined]
-    stuck: int = found.stuck  # type: ignore[attr-defined]
+    stuck: int = found.stuck
     return Place(space=found, role=role, stuck=stuck, is_held_back=role is not own_role)
 
 
