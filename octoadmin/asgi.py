@@ -22,12 +22,14 @@ from octoadmin.fast_lane.lane import FastLane  # noqa: E402
 from octoadmin.probes.metrics import server_processes  # noqa: E402
 from octoadmin.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
 from octoadmin.serving.sync_lane import STOP_SECONDS, SyncLane  # noqa: E402
+from octoadmin.serving.warming import warm  # noqa: E402
 
 # Looks at the scope and returns the application that answers it, or None to leave it to the next.
 Route = Callable[[Scope], Application | None]
 
 # Now, so that a mistake there shows at once and nobody's first request waits for the imports.
 import_module(settings.ROOT_URLCONF)
+warm()
 
 sync_lane = SyncLane(WSGIHandler(), threads=settings.THREADS, trusted_proxies=settings.TRUSTED_PROXIES)
 fast_lane = FastLane(sync_lane, connections=settings.LANE_CONNECTIONS)

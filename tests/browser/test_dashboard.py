@@ -56,8 +56,13 @@ def test_a_lock_appears_without_reload_and_counts_down(page: Page, api: Api):
     watch(page, "victor")
     expect(page.get_by_text("Nothing is held")).to_be_visible()
     page.evaluate("window.stays = true")
+    other_tab = page.context.new_page()
+    other_tab.goto(NOW)
+    expect(other_tab.get_by_text("Live", exact=True)).to_be_visible()
     take(api, "deploy/api", owner="runner-7", metadata="build=1842")
     expect(row(page, "deploy/api")).to_be_visible(timeout=LIVE_MS)
+    expect(row(other_tab, "deploy/api")).to_be_visible(timeout=LIVE_MS)
+    other_tab.close()
     left = row(page, "deploy/api").locator("[data-until]")
     before = int(left.inner_text().split()[0])
     time.sleep(2.2)
@@ -103,6 +108,10 @@ def test_search_is_in_the_address_and_the_back_button_undoes_it(page: Page, api:
     row(page, "deploy/api").get_by_role("link", name="runner-7").click()
     expect(row(page, "cron/backup")).to_have_count(0)
     expect(page.get_by_role("textbox", name="Owner")).to_have_value("runner-7")
+    page.goto(NOW + "?q=backup&sort=name")
+    expect(row(page, "cron/backup")).to_be_visible()
+    expect(row(page, "deploy/api")).to_have_count(0)
+    expect(page.get_by_label("Order")).to_have_value("name")
 
 
 def test_force_release_with_a_reason(page: Page, api: Api):
@@ -120,6 +129,10 @@ def test_force_release_with_a_reason(page: Page, api: Api):
     dialog.get_by_role("link", name="The event in the history").click()
     expect(page.get_by_text("its host is gone")).to_be_visible()
     expect(page.get_by_text("olga took it from runner-7")).to_be_visible()
+    page.goto(NOW + "activity?kind=force_released")
+    (forced,) = page.locator("tr[data-row]").all()
+    expect(forced).to_contain_text("its host is gone")
+    expect(forced.get_by_role("link", name="olga")).to_be_visible()
 
 
 def test_the_guard_refuses_when_the_owner_changed_while_the_dialog_was_open(page: Page, api: Api):
@@ -142,12 +155,17 @@ def test_the_guard_refuses_when_the_owner_changed_while_the_dialog_was_open(page
 
 
 def test_activity_announces_what_is_new_and_does_not_move(page: Page, api: Api):
+    sign_in(page, "victor", NOW + "connect")
+    expect(page.get_by_role("heading", name="Waiting for the first lease")).to_be_visible()
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
     take(api, "first")
-    sign_in(page, "victor", NOW + "activity")
+    expect(page.get_by_role("heading", name="The first lease has come")).to_be_visible(timeout=LIVE_MS)
+    expect(page.get_by_role("status")).to_have_text("The first lease has come: first.")
+    page.goto(NOW + "activity")
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     time.sleep(1.5)
     take(api, "second")
-    news = page.get_by_role("button", name=re.compile("new, show"))
+    news = page.get_by_role("button", name="1 new, show")
     expect(news).to_be_visible(timeout=LIVE_MS)
     expect(page.get_by_role("link", name="second")).to_have_count(0)
     news.click()
@@ -229,3 +247,10 @@ def test_the_keyboard_reaches_everything(page: Page, api: Api):
     page.keyboard.press("g")
     page.keyboard.press("a")
     expect(page).to_have_url(re.compile("/activity$"))
+    page.goto(NOW + "locks/first")
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    expect(page.get_by_role("heading", name="Contention", exact=True)).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("l")
+    expect(page).to_have_url(re.compile("/locks/first$"))

@@ -1,0 +1,173 @@
+"""`python -m bench.pages`: how long the server takes for each page at 100,000 held locks and a million events.
+
+On an embedded PostgreSQL of its own. Server time is that of Django's whole answer (middleware, view, queries,
+template), without the network; the slowest query of each page is explained by the database itself.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from octoadmin.postgres import Cluster, stop
+
+LOCKS = 100_000
+EVENTS = 1_000_000
+ROUNDS = 15
+
+PAGES = {
+    "Now": "",
+    "Now, searched": "?q=held/00777",
+    "Owners": "owners",
+    "Stuck": "stuck",
+    "Lock": "locks/held/0000777",
+    "Lock, 7 days": "locks/busy?span=7d",
+    "Contention, 24 h": "contention",
+    "Contention, 7 d": "contention?span=7d",
+    "Activity": "activity",
+    "Activity, one lock": "activity?lock=busy",
+    "Activity, one kind": "activity?kind=force_released",
+    "Activity, one actor": "activity?actor=olga",
+    "Connect": "connect",
+    "System": "system",
+}
+
+FILL = """
+INSERT INTO octo_lock (space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds,
+                       lock_delay_seconds, acquired_at, renewed_at, expires_at, sweep_at, renewals)
+SELECT %(space)s, 'held/' || lpad(n::text, 7, '0'), n + 1, gen_random_uuid(), 'h_bench', %(token)s,
+       'runner-' || n %% 500, 'build=' || n || ' ref=main', 86400, 0, now() - n * interval '30 milliseconds', now(),
+       now() + interval '1 day', now() + interval '1 day', 3
+FROM generate_series(1, {locks}) AS n;
+
+SELECT octo_event_partition((now() - step * interval '1 month')::date) FROM generate_series(0, 2) AS step;
+
+-- Over 30 days: the beginnings and the ends of holds. One event in fifty is of one busy lock.
+INSERT INTO octo_event (at, kind, team_id, space_id, lock_name, fencing_token, owner, holder_id, metadata, token_id,
+                        actor_kind, actor_name, channel, reason, held_ms)
+SELECT now() - ({events} - n) * interval '30 days' / {events},
+       CASE WHEN n %% 2 = 0 THEN 'acquired' WHEN n %% 999 = 0 THEN 'force_released' ELSE 'released' END,
+       %(team)s, %(space)s, CASE WHEN n %% 50 < 2 THEN 'busy' ELSE 'held/' || lpad((n / 2 %% 100000)::text, 7, '0') END,
+       n, 'runner-' || n / 2 %% 500, 'h_bench', 'build=' || n, %(token)s,
+       CASE WHEN n %% 2 = 1 AND n %% 999 = 0 THEN 'user' ELSE 'token' END,
+       CASE WHEN n %% 2 = 1 AND n %% 999 = 0 THEN 'olga' ELSE 'bench' END, 'api',
+       CASE WHEN n %% 2 = 1 AND n %% 999 = 0 THEN 'stuck' END, CASE WHEN n %% 2 = 1 THEN n %% 100000 END
+FROM generate_series(1, {events}) AS n;
+
+INSERT INTO octo_minute (space_id, minute, acquired, released, refused, waited, renewed)
+SELECT %(space)s, date_trunc('minute', now(), 'UTC') - n * interval '1 minute', 12, 11, 7, 2, 400
+FROM generate_series(0, 10079) AS n;
+
+INSERT INTO octo_minute_bucket (space_id, minute, measure, bucket, count)
+SELECT %(space)s, date_trunc('minute', now(), 'UTC') - n * interval '1 minute', measure, 20 + bucket, 1 + bucket
+FROM generate_series(0, 10079) AS n, unnest(ARRAY['hold', 'wait']) AS measure, generate_series(0, 9) AS bucket;
+
+INSERT INTO octo_minute_contention (space_id, minute, name, refused, waited, waited_ms)
+SELECT %(space)s, date_trunc('minute', now(), 'UTC') - n * interval '1 minute',
+       'held/' || lpad((n * 7 %% 900 + k)::text, 7, '0'), 1 + k, k, k * 900
+FROM generate_series(0, 10079) AS n, generate_series(0, 9) AS k;
+
+ANALYZE;
+"""
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="octo-bench-") as directory:
+        cluster = Cluster(directory=Path(directory) / "postgres")
+        cluster.initialise()
+        with (Path(directory) / "postgres.log").open("wb") as log:
+            process = cluster.start(log=log)
+        try:
+            cluster.wait_ready(process)
+            cluster.create_database()
+            os.environ |= {
+                "DATABASE_URL": cluster.conninfo(),
+                "OCTO_DATA_DIR": str(Path(directory) / "data"),
+                "SECRET_KEY": "only for measurements, and nothing else",
+                "DJANGO_SETTINGS_MODULE": "octoadmin.settings",
+                "LOG_LEVEL": "error",
+            }
+            for command in (["migrate", "--verbosity", "0"], ["collectstatic", "--noinput", "--verbosity", "0"]):
+                subprocess.run([sys.executable, "manage.py", *command], check=True)
+            import django
+
+            django.setup()
+            for line in measure():
+                print(line, flush=True)
+        finally:
+            stop(process)
+
+
+def measure() -> Iterator[str]:
+    space = _fill()
+    yield f"{LOCKS:,} held locks, {EVENTS:,} events; milliseconds of {ROUNDS} answers after the first"
+    yield f"{'page':<22}{'first':>8}{'median':>8}{'worst':>8}{'queries':>9}{'in SQL':>8}  the slowest query, explained"
+    for name, path in PAGES.items():
+        yield _page(name, f"/ui/bench/{space}/{path}")
+
+
+def _fill() -> str:
+    from django.db import connection, transaction
+
+    from locks.actions import tokens
+    from locks.actions.audit import Actor
+    from locks.models import Space, Team, User
+
+    User.objects.create_superuser("root", "root@example.com", None)
+    team = Team.objects.create(slug="bench", name="Bench")
+    space = Space.objects.create(team=team, slug="main", name="Main", max_live_locks=10**6)
+    _plaintext, token = tokens.issue(actor=Actor.of_shell(), space=space, name="bench", scopes=["locks:write"])
+    asked = {"space": space.pk, "team": team.pk, "token": token.pk}
+    with transaction.atomic(), connection.cursor() as cursor:
+        for statement in FILL.format(locks=LOCKS, events=EVENTS).split(";"):
+            if statement.strip():
+                cursor.execute(statement, asked if "%(" in statement else None)
+    return space.slug
+
+
+def _page(name: str, path: str) -> str:
+    from django.db import connection
+    from django.test import Client
+
+    from locks.models import User
+    from octoadmin.probes.counters import latest as latest_counters
+    from octoadmin.probes.database import latest as latest_state
+
+    browser = Client()
+    browser.force_login(User.objects.get(username="root"))
+    took: list[float] = []
+    for _ in range(ROUNDS + 1):
+        # What is shared for a second is asked anew each time.
+        latest_counters.forget()
+        latest_state.forget()
+        began = time.perf_counter()
+        reply = browser.get(path, headers={"Host": "localhost"})
+        took.append((time.perf_counter() - began) * 1000)
+        assert reply.status_code == 200, (path, reply.status_code)
+    asked: list[tuple[float, str, Any]] = []
+
+    def note(execute: Any, sql: str, parameters: Any, many: bool, context: Any) -> Any:
+        began = time.perf_counter()
+        result = execute(sql, parameters, many, context)
+        asked.append(((time.perf_counter() - began) * 1000, sql, parameters))
+        return result
+
+    with connection.execute_wrapper(note):
+        browser.get(path, headers={"Host": "localhost"})
+    _slowest, sql, parameters = max(asked, key=lambda query: query[0])
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, TIMING OFF) {sql}", parameters)
+        plan = [line for (line,) in cursor.fetchall()]
+    summary = f"{plan[-1].strip()}; {plan[0].split('(')[0].strip()}"
+    first, later = took[0], took[1:]
+    return (f"{name:<22}{first:>8.0f}{statistics.median(later):>8.0f}{max(later):>8.0f}{len(asked):>9}"
+            f"{sum(query[0] for query in asked):>8.0f}  {summary}")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
