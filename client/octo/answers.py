@@ -19,6 +19,7 @@ class Held(NamedTuple):
     available_at: datetime | None = None
     retry_after_ms: int | None = None
     waiters: int = 0
+    queue_position: int | None = None
 
 
 class Delayed(NamedTuple):

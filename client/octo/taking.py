@@ -111,7 +111,7 @@ def _take(
         if on_wait is not None:
             on_wait(problem.held or answers.Held(name=name))
         waited_for_us = clock.now() - asked_at >= server_wait * 0.9
-        if told.get("status") == "delayed" or (server_wait and not waited_for_us) or not server_waits:
+        if not server_waits or not waited_for_us:
             yield Pause(min(left, _poll_after(told)))
         if server_waits:
             server_wait = max(1, math.ceil(min(LONGEST_SERVER_WAIT, give_up_at - clock.now())))
@@ -167,15 +167,27 @@ def acquire_all(
     """All or none."""
     give_up_at = clock.now() + (wait or 0)
     label = ", ".join(names)
+    server_wait = 0
     while True:
+        asked_at = clock.now()
         body = {"names": list(names), **terms.body()}
-        headers = {"Idempotency-Key": key or new_key()}
-        answer: Answer = yield from exchange(
-            Request("POST", "/locks/acquire-all", body, headers=headers), retry_for=retry_for
+        if server_wait:
+            body["wait_seconds"] = server_wait
+        request = Request(
+            "POST",
+            "/locks/acquire-all",
+            body,
+            headers={"Idempotency-Key": key or new_key()},
+            timeout=ANSWER_SECONDS + server_wait,
         )
+        answer: Answer = yield from exchange(request, retry_for=retry_for)
         told = answer.body
         if told.get("status") == "acquired":
-            return [make(lease, terms=terms, sent_at=answer.sent_at, name=None) for lease in told["leases"]]
+            leases = [make(lease, terms=terms, sent_at=answer.sent_at, name=None) for lease in told["leases"]]
+            for lease, one in zip(leases, told["leases"], strict=True):
+                # One that is not is found to be over by whoever enters its block.
+                yield from _is_fresh(lease, one, retry_for=retry_for)
+            return leases
         problem = _held(label, told)
         left = give_up_at - clock.now()
         if left <= 0:
@@ -184,4 +196,6 @@ def acquire_all(
                 if wait
                 else problem
             )
-        yield Pause(min(left, _poll_after(told)))
+        if clock.now() - asked_at < server_wait * 0.9:
+            yield Pause(min(left, _poll_after(told)))
+        server_wait = max(1, math.ceil(min(LONGEST_SERVER_WAIT, give_up_at - clock.now())))

@@ -57,8 +57,8 @@ class Spinner:
         if self._held is not None:
             if self._held.owner:
                 parts.append(f"held by {visible(self._held.owner)}")
-            if self._held.waiters:
-                parts.append(f"{self._held.waiters} waiting")
+            # When we are told, we are not in line yet; or we were, and this is how far we got.
+            parts.append(f"position {self._held.queue_position or self._held.waiters + 1}")
             if self._held.expires_at:
                 parts.append(until(self._held.expires_at))
         return f"{', '.join(parts)} ({waited})"
