@@ -207,7 +207,7 @@ def test_a_terminal_sees_who_it_waits_for(octo, client, name, tmp_path, no_color
     client.acquire(name, ttl=60, owner="agent-7")
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [*OCTO, "lock", "acquire", name, "--wait", "2"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path,
+        [*OCTO, "lock", "acquire", name, "--wait", "1"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path,
         env={**octo._environment({}), "TERM": "xterm", "NO_COLOR": no_color},
     )  # fmt: skip
     octo.started.append(process)

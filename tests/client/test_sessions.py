@@ -17,26 +17,22 @@ def test_what_is_taken_with_a_session_ends_with_it(client, name):
     assert {lease.status for lease in leases} == {Status.RELEASED}
 
 
-def test_a_session_is_kept_alive(client, name):
-    """Beyond its TTL: only keepalives can have done that."""
-    with client.session(ttl=10) as session:
-        before = session.expires_at
-        session.acquire(name, ttl=60)
-        eventually(lambda: session.expires_at > before)
-        assert client.inspect(name).status == "held"
-
-
-def test_leases_are_lost_with_their_session(client, octo, name):
-    with client.session(ttl=10) as session:
-        lease = session.acquire(name, ttl=60)
-        assert octo.run("session", "end", session.session_id).returncode == 0
-        assert client.inspect(name).status == "free"
+def test_one_session_is_kept_alive_and_the_other_is_lost_with_its_leases(client, octo, name):
+    with client.session(ttl=10) as kept, client.session(ttl=10) as ended:
+        before = kept.expires_at
+        kept.acquire(f"{name}-1", ttl=60)
+        lease = ended.acquire(f"{name}-2", ttl=60)
+        assert octo.run("session", "end", ended.session_id).returncode == 0
+        assert client.inspect(f"{name}-2").status == "free"
+        # At the next keepalive.
         assert lease.lost.wait(15)
-        assert (session.status, lease.status) == (Status.LOST, Status.LOST)
+        assert (ended.status, lease.status) == (Status.LOST, Status.LOST)
         with pytest.raises(LeaseLost):
             lease.check()
         with pytest.raises(SessionExpired):
-            session.acquire(name)
+            ended.acquire(f"{name}-2")
+        eventually(lambda: kept.expires_at > before)
+        assert client.inspect(f"{name}-1").status == "held"
 
 
 def test_a_block_within_a_session(client, name):
