@@ -11,48 +11,37 @@ from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
-from django.core.paginator import Paginator
-from django.db import models
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils.functional import cached_property
 
 from locks.actions import connections
-from locks.models import Event, Heartbeat, Lock, Membership, Session, Space, Team, Token, User, Waiter
+from locks.console.force_release import release_by_force
+from locks.console.lists import BeginningOfName, Kind, ReadOnlyAdmin, Standing, in_every_space
+from locks.models import (
+    Event,
+    Heartbeat,
+    Lock,
+    Membership,
+    ReleaseBatch,
+    ReleaseRow,
+    Session,
+    Snooze,
+    Space,
+    TaskRun,
+    Team,
+    Token,
+    User,
+    UsualHold,
+    Waiter,
+)
 
 # Django's classes are generic to the type checker only.
 if TYPE_CHECKING:
     _Admin = admin.ModelAdmin[Any]
     _Inline = admin.TabularInline[Any, Any]
-    _Paginator = Paginator[Any]
     _UserAdmin = UserAdmin[User]
 else:
-    _Admin, _Inline, _Paginator, _UserAdmin = admin.ModelAdmin, admin.TabularInline, Paginator, UserAdmin
-
-
-class EstimatedPaginator(_Paginator):
-    """Does not count what may be millions: says that there is more, as far as people turn pages."""
-
-    MOST = 10_000
-
-    @cached_property
-    def count(self) -> int:
-        objects: Any = self.object_list
-        return int(objects.order_by()[: self.MOST].count())
-
-
-class ReadOnlyAdmin(_Admin):
-    show_full_result_count = False
-    paginator = EstimatedPaginator
-    list_per_page = 50
-
-    def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
-        return False
+    _Admin, _Inline, _UserAdmin = admin.ModelAdmin, admin.TabularInline, UserAdmin
 
 
 class MembershipInline(_Inline):
@@ -106,22 +95,36 @@ class TokenAdmin(ReadOnlyAdmin):
 
 
 @admin.register(Lock)
-class LockAdmin(ReadOnlyAdmin):
+class LockAdmin(BeginningOfName):
+    """Only looked at, but for taking one by force, which the engine does and records."""
+
+    actions = (release_by_force,)
+    list_filter = (Standing, "space")
     list_display = ("name", "space", "owner", "fencing_token", "acquired_at", "expires_at", "available_at")
     list_select_related = ("space__team",)
-    search_fields = ("name__startswith",)
-    search_help_text = "The beginning of a name"
     ordering = ("space", "name")
-    exclude = ("lease_id", "session_id", "idempotency_digest", "request_digest")
+    exclude = ("lease_id", "session_id", "tied_to", "idempotency_digest", "request_digest")
+
+    def has_force_permission(self, request: HttpRequest) -> bool:
+        return request.user.is_superuser
 
 
 @admin.register(Event)
 class EventAdmin(ReadOnlyAdmin):
     list_display = ("at", "kind", "lock_name", "owner", "actor_name", "channel", "reason")
-    list_filter = ("kind", "channel")
-    search_fields = ("lock_name__exact", "request_id__exact")
+    list_filter = (Kind,)
+    search_fields = ("lock_name",)
     search_help_text = "A lock's whole name, or a request's id"
     ordering = ("-id",)
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Event], search_term: str
+    ) -> tuple[QuerySet[Event], bool]:
+        term = search_term.replace("\0", "")
+        if not term:
+            return queryset, False
+        named = Q(request_id=term) if term.startswith("req_") else in_every_space() & Q(lock_name=term)
+        return queryset.filter(named), False
 
 
 @admin.register(Session)
@@ -131,18 +134,51 @@ class SessionAdmin(ReadOnlyAdmin):
     list_display = ("owner", "space", "created_at", "kept_alive_at", "expires_at", "ended_at")
     list_select_related = ("space__team",)
     list_display_links = None
-    search_fields = ("owner__exact",)
+    list_filter = ("space",)
     exclude = ("id",)
 
 
 @admin.register(Waiter)
-class WaiterAdmin(ReadOnlyAdmin):
+class WaiterAdmin(BeginningOfName):
     list_display = ("name", "owner", "space", "waiting_since", "gives_up_at")
     list_select_related = ("space__team",)
-    search_fields = ("name__startswith",)
-    exclude = ("session_id",)
+    exclude = ("lease_id", "session_id", "tied_to", "idempotency_digest", "request_digest")
 
 
 @admin.register(Heartbeat)
 class HeartbeatAdmin(ReadOnlyAdmin):
     list_display = ("name", "seen_at")
+
+
+@admin.register(TaskRun)
+class TaskRunAdmin(ReadOnlyAdmin):
+    list_display = ("name", "finished_at", "took_ms", "queued_ms", "failed", "outcome")
+
+
+@admin.register(ReleaseBatch)
+class ReleaseBatchAdmin(ReadOnlyAdmin):
+    """Prepared, confirmed and stopped in the dashboard, which records it."""
+
+    list_display = ("id", "space", "state", "total", "chosen", "person_name", "reason", "confirmed_at", "ended_at")
+    list_select_related = ("space__team",)
+    list_filter = ("space",)
+    ordering = ("-id",)
+
+
+@admin.register(ReleaseRow)
+class ReleaseRowAdmin(ReadOnlyAdmin):
+    list_display = ("batch_id", "position", "lock_name", "fencing_token", "owner", "outcome", "event_id")
+    ordering = ("-id",)
+
+
+@admin.register(Snooze)
+class SnoozeAdmin(ReadOnlyAdmin):
+    list_display = ("lock_name", "space", "fencing_token", "until", "person_name", "note")
+    list_select_related = ("space__team",)
+    ordering = ("-id",)
+
+
+@admin.register(UsualHold)
+class UsualHoldAdmin(ReadOnlyAdmin):
+    list_display = ("lock_id", "fencing_token", "holds", "median_ms", "high_ms", "late_at")
+    ordering = ("-lock_id",)

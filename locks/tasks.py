@@ -88,7 +88,7 @@ def retention() -> str:
     perform(upkeep.forget_sessions(days=SESSION_DAYS))
     SessionStore.clear_expired()
     brake.tidy_up()
-    bulk_release.forget_prepared()
+    bulk_release.forget(days=settings.RETENTION_DAYS)
     snooze.forget_over()
     perform(forget_usual_holds())
     Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()

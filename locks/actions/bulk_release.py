@@ -128,8 +128,10 @@ def take_up_stalled() -> list[int]:
     return batches
 
 
-def forget_prepared() -> None:
+def forget(*, days: int) -> None:
+    """What was prepared and never confirmed, and what was over before the history began."""
     ReleaseBatch.objects.filter(state=BatchState.PREPARED, created_at__lt=Now() - FORGET_PREPARED).delete()
+    ReleaseBatch.objects.filter(ended_at__lt=Now() - timedelta(days=days)).delete()
 
 
 def _request(batch: ReleaseBatch, row: ReleaseRow) -> requests.ForceRelease:

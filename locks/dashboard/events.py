@@ -21,6 +21,11 @@ _ICONS: dict[str, str] = {
     EventKind.TOKEN_ISSUED: "key",
     EventKind.TOKEN_ROTATED: "key",
     EventKind.TOKEN_REVOKED: "key",
+    EventKind.SNOOZED: "snooze",
+    EventKind.SNOOZE_ENDED: "snooze",
+    EventKind.BULK_RELEASE_STARTED: "force",
+    EventKind.BULK_RELEASE_STOPPED: "force",
+    EventKind.BULK_RELEASE_FINISHED: "force",
     EventKind.TEAM_CREATED: "people",
     EventKind.TEAM_RENAMED: "people",
     EventKind.MEMBER_JOINED: "person",
@@ -75,8 +80,26 @@ def sentence_of(event: Happening | Event) -> str:
             return f"{event.owner} let it run out{held}"
         case EventKind.FORCE_RELEASED:
             return f"{event.actor_name} took it from {event.owner}{held}"
-    told = team_sentence(event) if isinstance(event, Event) else None
+        case EventKind.SNOOZED:
+            return f"{event.actor_name} snoozed it while {event.owner} holds it"
+        case EventKind.SNOOZE_ENDED:
+            return f"{event.actor_name} ended its snooze"
+    told = team_sentence(event) or bulk_sentence(event) if isinstance(event, Event) else None
     return told or f"{event.actor_name}: {kind_in_words(event.kind)}"
+
+
+def bulk_sentence(event: Event) -> str | None:
+    """Of a release of many locks; each lock has an event of its own besides."""
+    detail = event.detail or {}
+    done = f"{detail.get('released', 0)} released, {detail.get('skipped', 0)} skipped"
+    match event.kind:
+        case EventKind.BULK_RELEASE_STARTED:
+            return f"{event.actor_name} began to release {detail.get('locks')} locks by force: {detail.get('chosen')}"
+        case EventKind.BULK_RELEASE_STOPPED:
+            return f"{event.actor_name} stopped it: {done}, {detail.get('left', 0)} left alone"
+        case EventKind.BULK_RELEASE_FINISHED:
+            return f"The release that {event.actor_name} began is done: {done}"
+    return None
 
 
 def kind_in_words(kind: str) -> str:

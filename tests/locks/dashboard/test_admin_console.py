@@ -6,7 +6,11 @@ from locks.models import Event, Lock, Token
 
 pytestmark = pytest.mark.django_db
 
-MODELS = ["event", "heartbeat", "lock", "session", "space", "team", "token", "user", "waiter"]
+MODELS = [
+    "event", "heartbeat", "lock", "releasebatch", "releaserow", "session", "snooze", "space", "taskrun", "team",
+    "token", "user", "usualhold", "waiter",
+]  # fmt: skip
+LOCKS = "/admin/locks/lock/"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -28,6 +32,84 @@ def test_secrets_are_not_shown_and_nothing_can_be_changed(worker, worker_token, 
     for model, number in (("lock", Lock.objects.get().pk), ("event", Event.objects.latest("id").pk)):
         assert browser.post(f"/admin/locks/{model}/{number}/change/", {}).status_code == 403
         assert browser.post(f"/admin/locks/{model}/{number}/delete/", {}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("lock/?q=deploy/", ["deploy/api", "deploy/web"]),
+        ("lock/?q=eploy", []),
+        ("lock/?standing=held", ["cron", "deploy/api"]),
+        ("lock/?standing=closed", ["deploy/web"]),
+        ("event/?q=deploy/web", ["deploy/web", "deploy/web"]),
+        ("event/?kind=released", ["deploy/web"]),
+        ("event/?kind=token_issued", [None]),
+    ],
+)
+def test_searches_and_filters(worker, visit, root, path, found):
+    worker.takes("deploy/api")
+    worker.gives_back("deploy/web", worker.takes("deploy/web", lock_delay_seconds=30).lease_id)
+    worker.takes("cron")
+    shown = visit(root).get(f"/admin/locks/{path}").context["cl"].result_list
+    field = "name" if path.startswith("lock") else "lock_name"
+    assert sorted([getattr(one, field) for one in shown], key=str) == found
+
+
+def chosen(*locks, **more):
+    return {"action": "release_by_force", "_selected_action": [lock.pk for lock in locks], **more}
+
+
+def confirmed(*locks, **changes):
+    shown = [f"{lock.pk}:{lock.fencing_token}" for lock in locks]
+    return chosen(*locks, **{"shown": shown, "reason": "stuck", "lock_delay_seconds": "0", **changes})
+
+
+def test_locks_are_taken_by_force_with_a_reason_and_on_the_record(worker, visit, root):
+    worker.takes("a", owner="runner-1")
+    worker.takes("b", owner="runner-2")
+    browser = visit(root)
+    locks = list(Lock.objects.order_by("name"))
+    asked = browser.post(LOCKS, chosen(*locks))
+    assert "runner-1" in asked.content.decode()
+    assert str(locks[0].fencing_token) in asked.content.decode()
+    assert not Event.objects.filter(kind="force_released").exists()
+    done = browser.post(LOCKS, confirmed(*locks), follow=True)
+    assert "Released: a, b." in done.content.decode()
+    events = Event.objects.filter(kind="force_released").order_by("id")
+    assert [(event.lock_name, event.actor_name, event.reason) for event in events] == [
+        ("a", "root", "stuck"), ("b", "root", "stuck"),
+    ]  # fmt: skip
+
+
+def test_nothing_is_taken_without_a_reason_or_from_whoever_was_not_shown(worker, visit, root):
+    worker.takes("a", owner="runner-1")
+    lock = Lock.objects.get()
+    browser = visit(root)
+    without = browser.post(LOCKS, confirmed(lock, reason=" "))
+    assert (without.status_code, "Say why" in without.content.decode()) == (422, True)
+    other = browser.post(LOCKS, confirmed(lock, shown=[f"{lock.pk}:{lock.fencing_token - 1}"]), follow=True)
+    assert "somebody else has got it since: a" in other.content.decode()
+    assert "somebody else has got it" in browser.post(LOCKS, confirmed(lock, shown=[]), follow=True).content.decode()
+    assert not Event.objects.filter(kind="force_released").exists()
+
+
+def test_what_is_free_cannot_be_taken(worker, visit, root):
+    worker.gives_back("a", worker.takes("a").lease_id)
+    reply = visit(root).post(LOCKS, confirmed(Lock.objects.get()), follow=True)
+    assert "Nobody holds any of them" in reply.content.decode()
+
+
+def test_staff_who_may_only_look_cannot_take_anything(worker, visit, alice):
+    from django.contrib.auth.models import Permission
+
+    worker.takes("a")
+    alice.is_staff = True
+    alice.save()
+    alice.user_permissions.add(Permission.objects.get(codename="view_lock"))
+    browser = visit(alice)
+    assert "release_by_force" not in browser.get(LOCKS).content.decode()
+    browser.post(LOCKS, confirmed(Lock.objects.get()))
+    assert not Event.objects.filter(kind="force_released").exists()
 
 
 def test_people_of_a_team_do_not_get_in(visit, alice):

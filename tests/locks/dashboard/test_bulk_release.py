@@ -221,6 +221,9 @@ def test_what_was_prepared_is_forgotten_and_what_was_confirmed_is_not(jobs, visi
     confirmed = prepare(browser, lock=[tick(jobs[1])])
     browser.post(url_of(now_url, confirmed, "confirm"), CONFIRM)
     ReleaseBatch.objects.update(created_at="2020-01-01T00:00Z")
-    bulk_release.forget_prepared()
+    bulk_release.forget(days=30)
     assert list(ReleaseBatch.objects.all()) == [confirmed]
     assert browser.get(url_of(now_url, prepared)).status_code == 404
+    ReleaseBatch.objects.update(ended_at="2020-01-01T00:00Z")
+    bulk_release.forget(days=30)
+    assert not ReleaseRow.objects.exists()

@@ -1,0 +1,95 @@
+"""Many locks in a real browser: ticks that survive what happens around them, a release from tick to result."""
+
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from locks.models import Event
+from tests.browser.test_dashboard import _people, api, row, sign_in, take, watch  # noqa: F401 -- fixtures
+from tests.octoadmin.test_worker import running_worker
+from tests.servers import Api
+
+pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("up")]
+
+NOW = "/ui/blue/main/"
+PILL = re.compile(r"\+\d+ change")
+LIVE_MS = 4_000
+
+
+def tick(page: Page, name: str):
+    return page.get_by_role("checkbox", name=f"Tick {name}", exact=True)
+
+
+def test_ticks_survive_a_refresh_and_go_with_their_holder(page: Page, api: Api):  # noqa: F811
+    held = {name: take(api, name, owner="runner-7") for name in ("first", "second", "third")}
+    watch(page, "olga")
+    # The page looks once more after it has connected.
+    time.sleep(1.5)
+    page.get_by_role("link", name="Details of first").focus()
+    page.keyboard.press("x")
+    expect(tick(page, "first")).to_be_checked()
+    tick(page, "second").check()
+    expect(page.get_by_text("2 ticked")).to_be_visible()
+    api.call("POST", "/locks/second/release", {"lease_id": held["second"]["lease_id"]})
+    take(api, "second", owner="runner-9")
+    take(api, "fourth")
+    pill = page.get_by_role("button", name=PILL)
+    expect(pill).to_be_visible(timeout=LIVE_MS)
+    expect(row(page, "fourth")).to_have_count(0)
+    pill.click()
+    expect(row(page, "fourth")).to_be_visible()
+    expect(row(page, "second")).to_contain_text("runner-9")
+    expect(tick(page, "first")).to_be_checked()
+    expect(tick(page, "second")).not_to_be_checked()
+    expect(page.get_by_text("1 ticked", exact=True)).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="1 ticked row is no longer here")).to_have_count(1)
+    page.get_by_role("button", name="Untick").click()
+    expect(page.get_by_role("button", name="Release the ticked")).to_be_hidden()
+
+
+def test_many_are_released_from_the_tick_to_the_result(page: Page, api: Api):  # noqa: F811
+    for number in range(12):
+        take(api, f"job-{number:02}", owner="runner-7")
+    kept = take(api, "kept", owner="runner-8")
+    watch(page, "olga")
+    page.get_by_role("textbox", name="Prefix").fill("job-")
+    expect(row(page, "kept")).to_have_count(0)
+    page.get_by_role("checkbox", name="Tick all on this page").check()
+    expect(page.get_by_text("12 ticked")).to_be_visible()
+    page.get_by_role("button", name="Release all 12 that match").click()
+    expect(page.get_by_role("heading", name="Release 12 locks by force")).to_be_visible()
+    expect(page.get_by_text("12 are still heartbeating")).to_be_visible()
+    page.get_by_label("Reason").fill("their host is gone")
+    page.get_by_label("Type release 12 to go on").fill("release 12")
+    with running_worker(Path(os.environ["OCTO_DATA_DIR"])):
+        page.get_by_role("button", name="Release 12 locks").click()
+        expect(page.get_by_text("Done: 12 released")).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("row").filter(has_text="Released from runner-7")).to_have_count(12)
+    page.get_by_role("link", name="Released", exact=True).first.click()
+    assert api.call("POST", "/locks/kept/renew", {"lease_id": kept["lease_id"]}).status == 200
+    assert Event.objects.filter(kind="force_released", actor_name="olga", reason="their host is gone").count() == 12
+
+
+def test_without_javascript_ticks_are_a_plain_form(browser, server, api):  # noqa: F811
+    for name in ("one", "two", "three"):
+        take(api, name, owner="runner-7")
+    context = browser.new_context(
+        base_url=server.url, java_script_enabled=False, viewport={"width": 320, "height": 700}
+    )
+    page = context.new_page()
+    sign_in(page, "olga")
+    tick(page, "one").check()
+    tick(page, "three").check()
+    page.get_by_role("button", name="Release the ticked").click()
+    expect(page.get_by_role("heading", name="Release 2 locks by force")).to_be_visible()
+    page.get_by_label("Reason").fill("stuck")
+    page.get_by_label("Type release 2 to go on").fill("release 2")
+    page.get_by_role("button", name="Release 2 locks").click()
+    expect(page.get_by_role("heading", name="Release of 2 locks")).to_be_visible()
+    page.get_by_role("button", name=re.compile("Stop")).click()
+    expect(page.get_by_text("2 left alone")).to_be_visible()
+    context.close()
