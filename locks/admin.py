@@ -102,7 +102,8 @@ class LockAdmin(BeginningOfName):
     list_filter = (Standing, "space")
     list_display = ("name", "space", "owner", "fencing_token", "acquired_at", "expires_at", "available_at")
     list_select_related = ("space__team",)
-    ordering = ("space", "name")
+    # By the id of the space, as the index is: by its name, all locks would have to be sorted.
+    ordering = ("space_id", "name")
     exclude = ("lease_id", "session_id", "tied_to", "idempotency_digest", "request_digest")
 
     def has_force_permission(self, request: HttpRequest) -> bool:

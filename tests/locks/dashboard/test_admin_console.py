@@ -55,6 +55,14 @@ def test_searches_and_filters(worker, visit, root, path, found):
     assert sorted([getattr(one, field) for one in shown], key=str) == found
 
 
+def test_the_list_of_locks_is_in_the_order_of_its_index(worker, visit, root, django_assert_max_num_queries):
+    worker.takes("job")
+    with django_assert_max_num_queries(20) as captured:
+        visit(root).get(LOCKS)
+    (page,) = [query["sql"] for query in captured if '"octo_lock"."fencing_token"' in query["sql"]]
+    assert page.endswith('ORDER BY "octo_lock"."space_id" ASC, "octo_lock"."name" ASC')
+
+
 def chosen(*locks, **more):
     return {"action": "release_by_force", "_selected_action": [lock.pk for lock in locks], **more}
 
