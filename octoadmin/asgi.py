@@ -4,6 +4,7 @@ A request goes to the first of ROUTES that wants it, and to Django on the sync l
 """
 
 import asyncio
+import gc
 import os
 from collections.abc import Callable
 from importlib import import_module
@@ -58,6 +59,9 @@ async def _lifespan(receive: Receive, send: Send) -> None:
     while True:
         match (await receive())["type"]:
             case "lifespan.startup":
+                # What was imported stays: no collection needs to look at it again.
+                gc.collect()
+                gc.freeze()
                 sync_lane.start()
                 usage.start()
                 server_processes.set(1)

@@ -16,7 +16,7 @@ from octoadmin.fast_lane.metrics import left_to_sync
 from octoadmin.fast_lane.reading import Envelope, Mail, NotPlain, Reason, open_envelope
 from octoadmin.fast_lane.surroundings import headers_of
 from octoadmin.fast_lane.verbs import ANSWERED, VERBS, Verb, verb_of
-from octoadmin.probes.metrics import count_request, requests_in_flight
+from octoadmin.probes.metrics import count_request
 from octoadmin.serving.asgi_types import Application, Headers, Receive, Scope, Send
 from octoadmin.serving.request_body import ClientGone
 from octoadmin.serving.threads import Overloaded
@@ -25,7 +25,6 @@ CLIENT_GONE = 499
 
 _log = structlog.stdlib.get_logger(__name__)
 _logger = logging.getLogger(__name__)
-_in_flight = requests_in_flight.labels("fast")
 
 
 class FastLane:
@@ -53,7 +52,6 @@ class FastLane:
         request_id = new_request_id()
         mail = Mail(receive)
         status = 500
-        _in_flight.inc()
         try:
             status, headers, body = await self._answer(verb, raw_name, scope, mail, request_id)
             await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -64,7 +62,6 @@ class FastLane:
         except ClientGone:
             status = CLIENT_GONE
         finally:
-            _in_flight.dec()
             if status:
                 seconds = time.perf_counter() - arrived
                 count_request(lane="fast", method=verb.method, status=status, seconds=seconds)
