@@ -47,6 +47,8 @@ def take_all(page: Page, theme: str) -> None:
     take(page, f"force-release-{theme}")
     page.goto(f"{SPACE}activity")
     take(page, f"activity-{theme}")
+    page.goto(f"{SPACE}contention?span=7d")
+    take(page, f"contention-{theme}")
 
 
 def main() -> None:

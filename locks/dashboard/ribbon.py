@@ -28,6 +28,11 @@ class Segment:
     colour: int
     label: str
 
+    @property
+    def path(self) -> str:
+        """As text, since there may be thousands."""
+        return f"M{self.x} 0h{self.width}v44h-{self.width}z"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cut:

@@ -68,6 +68,8 @@ class Demo:
         self._chance = random.Random(seed)  # noqa: S311 -- a story, not a secret
         self._digests: dict[str, str] = {}
         self._leases: dict[str, uuid.UUID] = {}
+        # What --play keeps alive: of which fleet, and its lease.
+        self._kept: dict[str, tuple[str, uuid.UUID]] = {}
 
     @transaction.atomic
     def fill(self, *, password: str) -> None:
@@ -78,9 +80,7 @@ class Demo:
             user = User.objects.create_user(name, f"{name}@harbor.example", password)
             Membership.objects.create(team=team, user=user, role=role)
         issued = {name: self._issue(name) for name in ("ci", "cron", "agents")}
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT clock_timestamp()")
-            (now,) = cursor.fetchone()
+        now = _clock()
         held = {standing.name: standing for standing in STANDING}
         events: list[Event] = []
         for work in WORK:
@@ -90,11 +90,14 @@ class Demo:
             )
         Event.objects.bulk_create(sorted(events, key=lambda event: event.at), batch_size=1_000)
         Demand(space=self._space, chance=self._chance).count(events)
-        self._stand(now, issued)
+        self._stand(now, issued, curtain=_clock())
         Trouble(space=self._space, now=now).brew(fleet=issued["cron"], person=User.objects.get(username="olga"))
 
     def play(self) -> None:
-        """A second of work: somebody claims, somebody renews, somebody is done."""
+        """A second of work: somebody claims, somebody renews, somebody is done. Who was at work stays at it."""
+        for name, (fleet, lease) in self._kept.items():
+            if self._chance.random() < 0.1:
+                perform(renew([requests.Renew(digest=self._digests[fleet], name=name, lease_id=lease)]))
         for work in WORK:
             if work.name.startswith(("cache/", "cron/inv", "path:", "deploy/web")) and self._chance.random() < 0.3:
                 self._act(work)
@@ -173,17 +176,22 @@ class Demo:
     def _metadata(self, work: Work) -> str:
         return work.metadata.format(n=self._chance.randint(1_200, 1_990))
 
-    def _stand(self, now: datetime, issued: dict[str, Token]) -> None:
+    def _stand(self, now: datetime, issued: dict[str, Token], *, curtain: datetime) -> None:
+        """`now` is where the history ends; it took a while to write, and the heartbeats are as old as the cast says
+        when the curtain opens."""
         by_name = {work.name: work for work in WORK}
         for standing in STANDING:
             work = by_name[standing.name]
             token = issued[work.fleet]
             acquired = now - timedelta(seconds=standing.held)
-            renewed = now - timedelta(seconds=standing.silent)
+            renewed = curtain - timedelta(seconds=standing.silent)
+            lease = uuid.uuid4()
+            if standing.silent < work.ttl_seconds / 2:
+                self._kept[work.name] = (work.fleet, lease)
             expires = renewed + timedelta(seconds=work.ttl_seconds)
             Lock.objects.create(
                 space=self._space, name=work.name, fencing_token=int(acquired.timestamp() * 1000),
-                lease_id=uuid.uuid4(), holder_id=f"h_{token.public_id.lower():0<20}"[:22], token=token,
+                lease_id=lease, holder_id=f"h_{token.public_id.lower():0<20}"[:22], token=token,
                 owner=work.owners[0], metadata=self._metadata(work), ttl_seconds=work.ttl_seconds,
                 acquired_at=acquired, renewed_at=renewed, expires_at=expires,
                 renewals=max(1, standing.held * 2 // work.ttl_seconds), sweep_at=expires,
@@ -195,5 +203,13 @@ class Demo:
                 )  # fmt: skip
         Lock.objects.create(
             space=self._space, name="path:migrations", fencing_token=int(now.timestamp() * 1000) - 90_000,
-            available_at=now + timedelta(seconds=55),
+            available_at=curtain + timedelta(seconds=55),
         )  # fmt: skip
+
+
+def _clock() -> datetime:
+    """The database's."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+    return now
