@@ -50,7 +50,9 @@ class Trouble:
             self._hold(name, token, owner="reporter-2", held=800, silent=silent, ttl=600, metadata="run=daily tz=UTC")
 
     def _crowd(self, token: Token) -> None:
-        self._hold("license/eda-seat-1", token, owner="sim-4", held=1_700, silent=9, ttl=60, metadata="seat=1 tool=eda")
+        self._hold(
+            "license/eda-seat-1", token, owner="sim-4", held=1_700, silent=9, ttl=900, metadata="seat=1 tool=eda"
+        )
         for place in range(7):
             Waiter.objects.create(
                 space=self._space, name="license/eda-seat-1", token=token, owner=f"sim-{place + 5}",
@@ -74,7 +76,7 @@ class Trouble:
 
     def _late(self, token: Token) -> Lock:
         """With a history that says how long it takes otherwise."""
-        lock = self._hold("export/warehouse", token, owner="export-1", held=15_400, silent=20, ttl=120,
+        lock = self._hold("export/warehouse", token, owner="export-1", held=15_400, silent=20, ttl=900,
                           metadata="tables=214 target=s3://harbor-warehouse")  # fmt: skip
         holds = []
         for day in range(1, 9):
