@@ -63,11 +63,11 @@ def revoke(request: HttpRequest, place: Place, invite_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def join(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
-        return _without_referrer(render(request, "join/code.html"))
+        return render(request, "join/code.html")
     # People paste the code, or the whole link.
     invite = actions.find_open(request.POST.get("code", "").strip().rpartition("#")[2])
     if invite is None:
-        return _without_referrer(render(request, "join/code.html", {"failed": True}, status=422))
+        return render(request, "join/code.html", {"failed": True}, status=422)
     request.session[_SESSION_KEY] = invite.pk
     return redirect("dashboard:join-accept")
 
@@ -79,7 +79,7 @@ def accept(request: HttpRequest) -> HttpResponse:
     invite = actions.open_invites().filter(pk=request.session.get(_SESSION_KEY, 0)).first()
     if invite is None:
         request.session.pop(_SESSION_KEY, None)
-        return _without_referrer(render(request, "join/code.html", {"failed": True}, status=409))
+        return render(request, "join/code.html", {"failed": True}, status=409)
     form = NewAccountForm(request.POST if request.method == "POST" and not request.user.is_authenticated else None)
     if request.method == "POST":
         if request.user.is_authenticated:
@@ -87,7 +87,7 @@ def accept(request: HttpRequest) -> HttpResponse:
         if form.is_valid():
             return _join_with_new_account(request, invite, form)
     context = {**ways_in(), "invite": invite, "form": form}
-    return _without_referrer(render(request, "join/accept.html", context, status=422 if form.is_bound else 200))
+    return render(request, "join/accept.html", context, status=422 if form.is_bound else 200)
 
 
 def _join(request: HttpRequest, invite: Invite, member: User) -> HttpResponse:
@@ -97,7 +97,7 @@ def _join(request: HttpRequest, invite: Invite, member: User) -> HttpResponse:
         request.session.pop(_SESSION_KEY, None)
         return redirect("dashboard:team", team=invite.team.slug)
     except actions.NotOpen:
-        return _without_referrer(render(request, "join/code.html", {"failed": True}, status=409))
+        return render(request, "join/code.html", {"failed": True}, status=409)
     request.session.pop(_SESSION_KEY, None)
     return redirect("dashboard:team", team=invite.team.slug)
 
@@ -110,12 +110,7 @@ def _join_with_new_account(request: HttpRequest, invite: Invite, form: NewAccoun
             newcomer = Actor.of_user(member, address=request.META.get("REMOTE_ADDR"), request_id=request_id(request))
             actions.accept(actor=newcomer, invite=invite, member=member, is_new=True)
     except actions.NotOpen:
-        return _without_referrer(render(request, "join/code.html", {"failed": True}, status=409))
+        return render(request, "join/code.html", {"failed": True}, status=409)
     request.session.pop(_SESSION_KEY, None)
     entrance.enter(request=request, user=member, methods=["password"], actor=newcomer)
     return redirect("dashboard:team", team=invite.team.slug)
-
-
-def _without_referrer(response: HttpResponse) -> HttpResponse:
-    response["Referrer-Policy"] = "no-referrer"
-    return response

@@ -47,7 +47,7 @@ def test_somebody_with_an_account_joins_and_the_link_is_used_up(visit, bob, code
     browser = visit(bob)
     assert redeem(browser, f"http://testserver/ui/join#{code}")["Location"] == "/ui/join/accept"
     page = browser.get("/ui/join/accept")
-    assert page["Referrer-Policy"] == "no-referrer"
+    assert page["Referrer-Policy"] == "same-origin"
     assert "Join as bob" in page.content.decode()
     assert browser.post("/ui/join/accept")["Location"] == "/ui/blue/"
     assert Membership.objects.get(user=bob, team=blue).role == "operator"
@@ -131,7 +131,7 @@ def test_a_member_does_not_use_up_somebody_else_s_invitation(visit, victor, code
 
 def test_without_a_code_there_is_nothing_to_accept():
     assert Client().get("/ui/join/accept").status_code == 409
-    assert Client().get("/ui/join")["Referrer-Policy"] == "no-referrer"
+    assert Client().get("/ui/join")["Referrer-Policy"] == "same-origin"
 
 
 def test_invitations_are_the_admins_business(visit, olga, bob, alice, code, url, red_space):
