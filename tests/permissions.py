@@ -32,6 +32,9 @@ class For(Enum):
     OPERATORS = (Cell.SIGN_IN, Cell.NOTHING, Cell.FORBIDDEN, *(Cell.ALLOWED,) * 3)
     ADMINS = (Cell.SIGN_IN, Cell.NOTHING, Cell.FORBIDDEN, Cell.FORBIDDEN, Cell.ALLOWED, Cell.ALLOWED)
     SUPERUSERS = (Cell.SIGN_IN, *(Cell.FORBIDDEN,) * 4, Cell.ALLOWED)
+    # Off until configured.
+    OFF = (Cell.SIGN_IN, *(Cell.NOTHING,) * 5)
+    OFF_FOR_ALL = (Cell.NOTHING,) * 6
     # A superuser sees every team, and still is no member.
     THEMSELVES = (Cell.SIGN_IN, Cell.NOTHING, *(Cell.ALLOWED,) * 3, Cell.NOTHING)
 
@@ -62,6 +65,13 @@ PAGES: list[Page] = [
     *pages("join-accept", whom=For.EVERYBODY),
     *pages("home", "account", whom=For.SIGNED_IN),
     *pages("account-profile", "account-password", "account-other-sessions", whom=For.SIGNED_IN, method="POST"),
+    *pages("account-codes", "account-passkeys", "confirmation-passkey", whom=For.OFF),
+    *pages("account-codes", "account-passkeys", "account-recovery-codes", whom=For.OFF, method="POST"),
+    *pages("account-factor", whom=For.OFF, method="POST", arguments={"factor_id": "1"}),
+    *pages("account-connect", whom=For.OFF, method="POST", arguments={"name": "github"}),
+    *pages("account-disconnect", whom=For.OFF, method="POST", arguments={"connection_id": "1"}),
+    *pages("sign-in-passkey", whom=For.OFF_FOR_ALL),
+    *pages("sign-in-provider", whom=For.OFF_FOR_ALL, method="POST", arguments={"name": "github"}),
     *pages("new-team", whom=For.SUPERUSERS),
     *pages("new-team", whom=For.SUPERUSERS, method="POST"),
     # What there is to see.
@@ -95,11 +105,16 @@ PAGES: list[Page] = [
     *pages("leave-team", whom=For.THEMSELVES),
 ]
 
-# Paths of the dashboard that are nobody else's, with the test that shows it.
+# Paths of the dashboard that are about whoever asks and nobody else, and what has tests of its own for them.
 PERSONAL = {
-    "confirmation": "test_confirmation.py: asks whoever is signed in for their own password",
-    "account-session": "test_account.py: a session of somebody else is not found",
-    "account-sign-out": "test_account.py: signs the person themselves out",
+    "account_login": "the sign-in page, by the name that allauth leads to it",
+    "mfa_authenticate": "for whoever is half-way through signing in: test_second_factors.py",
+    "second-step-passkey": "for whoever is half-way through signing in: test_second_factors.py",
+    "github_callback": "for whoever comes back from the provider: test_providers.py",
+    "openid_connect_callback": "for whoever comes back from the provider: test_providers.py",
+    "confirmation": "asks whoever is signed in for their own password: test_confirmation.py",
+    "account-session": "a session of somebody else is not found: test_account.py",
+    "account-sign-out": "signs out the person themselves: test_account.py",
 }
 
 
