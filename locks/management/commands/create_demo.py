@@ -20,7 +20,7 @@ from locks.actions.audit import Actor
 from locks.bearer import parse
 from locks.engine import requests
 from locks.engine.execution import perform
-from locks.engine.operations import acquire, release, renew
+from locks.engine.operations import acquire, count_live, release, renew
 from locks.engine.verdicts import Verdict
 from locks.history.rollup import rollup
 from locks.management.demo_cast import REASONS, STANDING, WORK, Work
@@ -91,6 +91,7 @@ class Demo:
         Event.objects.bulk_create(sorted(events, key=lambda event: event.at), batch_size=1_000)
         Demand(space=self._space, chance=self._chance).count(events)
         self._stand(now, issued, curtain=_clock())
+        perform(count_live([self._space.pk]))
         Trouble(space=self._space, now=now).brew(fleet=issued["cron"], person=User.objects.get(username="olga"))
 
     def play(self) -> None:

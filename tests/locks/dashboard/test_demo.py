@@ -3,7 +3,7 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from locks.models import Event, Lock, User
+from locks.models import Event, Lock, SpaceUsage, User
 
 pytestmark = pytest.mark.django_db
 
@@ -20,6 +20,7 @@ def test_the_demo_fills_a_team_whose_pages_open(visit, capsys):
     assert contended.most_waited
     assert {"acquired", "released", "expired"} <= set(Event.objects.values_list("kind", flat=True))
     assert Lock.objects.count() > 10
+    assert SpaceUsage.objects.get(space__slug="production").live_locks > 10
 
 
 def test_it_is_made_once(visit):
