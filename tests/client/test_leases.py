@@ -164,25 +164,6 @@ def test_waiting_until_the_holder_is_done(client, name):
     assert waited_for[0].fencing_token == holder.fencing_token
 
 
-def test_those_who_wait_are_served_in_order(client, name):
-    holder = client.acquire(name, ttl=60)
-    served: list[int] = []
-
-    def wait(number: int) -> None:
-        lease = client.acquire(name, ttl=60, wait=30)
-        served.append(number)
-        lease.release()
-
-    threads = [threading.Thread(target=wait, args=(number,)) for number in range(3)]
-    for number, thread in enumerate(threads, 1):
-        thread.start()
-        eventually(lambda number=number: client.inspect(name).waiters == number)
-    holder.release()
-    for thread in threads:
-        thread.join()
-    assert served == [0, 1, 2]
-
-
 def test_a_long_wait_takes_nothing_from_the_lease(client, name):
     """The deadline is counted from when we asked, and that was longer ago than the lease lasts: so we ask anew."""
     holder = client.acquire(name, ttl=60)

@@ -49,6 +49,10 @@ class Terminal:
                 # Handing it over from the background would stop us otherwise.
                 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
 
+    @property
+    def is_ours(self) -> bool:
+        return self._file is not None
+
     def give(self, group: int) -> None:
         if self._file is not None:
             with suppress(OSError):

@@ -127,7 +127,10 @@ class Supervision:
         return True
 
     def _pause_too(self) -> None:
-        """Ctrl-Z stopped the child; the shell gets its prompt when we stop as well."""
+        """Ctrl-Z stopped the child; the shell gets its prompt when we stop as well. Without a terminal it was somebody
+        else, who will know why: we go on renewing."""
+        if not self._terminal.is_ours:
+            return
         self._terminal.take_back()
         os.kill(os.getpid(), signal.SIGSTOP)
         # Continued, maybe much later: what comes first is the deadline.
