@@ -48,6 +48,7 @@ def test_the_tour_of_the_readme(server, space):
 
 
 @pytest.mark.parametrize("document", ["docs/leases.md", "docs/operation.md", "docs/tokens.md", "docs/watching.md"])
+@pytest.mark.parametrize("document", ["docs/leases.md", "docs/operation.md", "docs/people.md", "docs/watching.md"])
 def test_the_guides(server, space, document):
     printed = run(script(document), url=server.url, token=issue(space, "worker", "locks:read", "locks:write"))
     assert printed.strip()

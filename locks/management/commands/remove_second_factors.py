@@ -1,0 +1,29 @@
+"""For somebody who has lost their second factors and their recovery codes."""
+
+from typing import Any
+
+from allauth.mfa.models import Authenticator
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
+
+from locks.actions.audit import Actor, record
+from locks.actions.sign_in import find_person
+from locks.models import EventKind
+
+
+class Command(BaseCommand):
+    help = "Remove every second factor of a person, so that their password or provider lets them in again."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("person", help="user name or e-mail address")
+
+    @transaction.atomic
+    def handle(self, *args: Any, person: str, **options: Any) -> None:
+        user = find_person(person)
+        if user is None:
+            raise CommandError("There is nobody of that name.")
+        removed, _ = Authenticator.objects.filter(user=user).delete()
+        if removed:
+            detail = {"kind": "all", "person": user.get_username()}
+            record(EventKind.SECOND_FACTOR_REMOVED, actor=Actor.of_shell(), detail=detail)
+        self.stdout.write(f"{user.get_username()} has no second factor now.")
