@@ -74,6 +74,15 @@ def test_many_are_released_from_the_tick_to_the_result(page: Page, api: Api):  #
     assert Event.objects.filter(kind="force_released", actor_name="olga", reason="their host is gone").count() == 12
 
 
+def test_an_owner_opens_in_place_and_the_filters_keep_saying_what_they_are(page: Page, api: Api):  # noqa: F811
+    take(api, "deploy/api", owner="runner-7")
+    sign_in(page, "victor", NOW + "owners")
+    page.get_by_role("link", name="Locks of runner-7").click()
+    expect(page.get_by_role("link", name="deploy/api")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"owners\?open=\w+$"))
+    expect(page.get_by_label("Order")).to_have_value("silent")
+
+
 def test_without_javascript_ticks_are_a_plain_form(browser, server, api):  # noqa: F811
     for name in ("one", "two", "three"):
         take(api, name, owner="runner-7")
