@@ -8,6 +8,7 @@ from django.http import HttpResponse
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 GoOn = Callable[[Receive, Send], Awaitable[None]]
+Later = Callable[[Receive], Awaitable[tuple[int, bytes]]]
 
 
 class HandedOver(HttpResponse):
@@ -17,3 +18,12 @@ class HandedOver(HttpResponse):
     def __init__(self, go_on: GoOn, **options: Any) -> None:
         super().__init__(**options)
         self.go_on = go_on
+
+
+class Parked(HttpResponse):
+    """Answered later: `later` waits on the event loop and returns status and body, or raises a refusal, or Gone. The
+    headers are the response's own."""
+
+    def __init__(self, later: Later, **options: Any) -> None:
+        super().__init__(**options)
+        self.later = later

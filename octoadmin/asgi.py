@@ -19,6 +19,7 @@ from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 
 from locks.api.usage import usage  # noqa: E402
 from locks.dashboard import live  # noqa: E402
+from locks.waiting.process import line  # noqa: E402
 from octoadmin.fast_lane.lane import FastLane  # noqa: E402
 from octoadmin.probes.metrics import server_processes  # noqa: E402
 from octoadmin.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
@@ -68,6 +69,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 await send({"type": "lifespan.startup.complete"})
             case "lifespan.shutdown":
                 # Not here on the loop, which has yet to send what the threads are working on.
+                await line.close()
                 await fast_lane.stop(seconds=STOP_SECONDS)
                 await asyncio.to_thread(sync_lane.stop)
                 await send({"type": "lifespan.shutdown.complete"})

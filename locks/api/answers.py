@@ -3,6 +3,9 @@
 from datetime import datetime
 from typing import TypeAlias, TypeVar
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
 from locks.api import messages
 from locks.api.errors import (
     Code,
@@ -133,7 +136,9 @@ def _granted(
     )
 
 
-def acquired(outcome: outcomes.Acquired) -> messages.Acquired | messages.Held | messages.Delayed:
+def acquired(
+    outcome: outcomes.Acquired, *, waited_ms: int | UnsetType = UNSET, position: int | None = None
+) -> messages.Acquired | messages.Held | messages.Delayed:
     raise_refusal(outcome, scope="locks:write")
     match outcome.verdict:
         case Verdict.ACQUIRED | Verdict.KEPT:
@@ -151,6 +156,8 @@ def acquired(outcome: outcomes.Acquired) -> messages.Acquired | messages.Held | 
                 expires_at=outcome.expires_at,
                 retry_after_ms=retry_after_ms(outcome.expires_at, outcome.now),
                 waiters=outcome.waiters,
+                waited_ms=waited_ms,
+                queue_position=position or UNSET,
             )
         case Verdict.DELAYED:
             assert outcome.available_at is not None
@@ -159,6 +166,8 @@ def acquired(outcome: outcomes.Acquired) -> messages.Acquired | messages.Held | 
                 available_at=outcome.available_at,
                 lock_delay_seconds=outcome.lock_delay_seconds or 0,
                 retry_after_ms=_ms(outcome.available_at, outcome.now),
+                waited_ms=waited_ms,
+                queue_position=position or UNSET,
             )
     never(outcome.verdict)
 
@@ -174,7 +183,9 @@ def claimed(outcome: outcomes.Claimed) -> messages.Acquired | messages.NoneFree:
     never(outcome.verdict)
 
 
-def acquired_together(rows: list[outcomes.AcquiredTogether]) -> messages.AllAcquired | messages.AllHeld:
+def acquired_together(
+    rows: list[outcomes.AcquiredTogether], *, waited_ms: int | UnsetType = UNSET, position: int | None = None
+) -> messages.AllAcquired | messages.AllHeld:
     verdict, now = rows[0].verdict, rows[0].now
     raise_refusal(next((row for row in rows if row.allowed is False), rows[0]), scope="locks:write")
     match verdict:
@@ -184,7 +195,10 @@ def acquired_together(rows: list[outcomes.AcquiredTogether]) -> messages.AllAcqu
             blockers = [row for row in rows if row.blocks]
             soonest = min((row.available_at for row in blockers if row.available_at), default=now)
             return messages.AllHeld(
-                blocked_by=[_blocker(row) for row in blockers], retry_after_ms=retry_after_ms(soonest, now)
+                blocked_by=[_blocker(row) for row in blockers],
+                retry_after_ms=retry_after_ms(soonest, now),
+                waited_ms=waited_ms,
+                queue_position=position or UNSET,
             )
     never(verdict)
 
@@ -300,7 +314,10 @@ def lock(state: str, row: outcomes.Inspected | outcomes.Listed) -> messages.Lock
 
 def inspected(outcome: outcomes.Inspected) -> messages.Lock:
     raise_refusal(outcome, scope="locks:read")
-    return lock(outcome.verdict, outcome)
+    found = lock(outcome.verdict, outcome)
+    if outcome.in_line:
+        found.in_line = msgspec.convert(outcome.in_line, list[messages.InLine])
+    return found
 
 
 def session_opened(outcome: outcomes.SessionSeen) -> messages.SessionOpened:

@@ -113,8 +113,9 @@ class LockEndpoint(Endpoint):
         """The part of an engine request that tells what the lease is to be like."""
         return terms(body, idempotency_key=request.META.get("HTTP_IDEMPOTENCY_KEY"))
 
-    def note(self, request: Request, outcome: AnyOutcome) -> None:
-        """What the statement has found out about the token: that it is none, or what it may do."""
+    def note(self, request: Request, outcome: AnyOutcome, *, waits: bool = False) -> None:
+        """What the statement has found out about the token: that it is none, or what it may do. Whether a request that
+        waits is refused shows at its end."""
         token = presented(request)
         if outcome.verdict == Verdict.UNAUTHENTICATED or outcome.space_id is None:
             limits.note_failure(request.META.get("REMOTE_ADDR"), token.digest)
@@ -122,6 +123,7 @@ class LockEndpoint(Endpoint):
         structlog.contextvars.bind_contextvars(team=team_of(outcome.space_id))
         note_use(
             outcome,
+            waits=waits,
             digest=token.digest,
             space_id=outcome.space_id,
             address=request.META.get("REMOTE_ADDR"),
@@ -129,9 +131,12 @@ class LockEndpoint(Endpoint):
         )
 
 
-def note_use(outcome: AnyOutcome, *, digest: bytes, space_id: int, address: str | None, agent: str) -> None:
+def note_use(
+    outcome: AnyOutcome, *, digest: bytes, space_id: int, address: str | None, agent: str, waits: bool = False
+) -> None:
     """What a request of a good token leaves behind."""
-    tallies.count((outcome,))
+    if not waits:
+        tallies.count((outcome,))
     limits.learn_rate(digest, outcome.requests_per_second)
     usage.note(digest=digest, space_id=space_id, address=address, agent=agent)
 

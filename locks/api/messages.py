@@ -5,12 +5,13 @@ from typing import Annotated, Literal, TypeAlias
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from locks.models.session import LONGEST_SESSION_SECONDS, SESSION_SECONDS, SHORTEST_SESSION_SECONDS
 from locks.models.space import LONGEST_METADATA, LONGEST_TTL_SECONDS
 
 HIGHEST_FENCING_TOKEN = 2**53 - 1
+LONGEST_WAIT_SECONDS = 60
 # For the schema only: what breaks these gets an answer of its own, not that of a wrong type.
 NAME_PATTERN = r"^\.*[\p{L}\p{N}_:@+=~-][\p{L}\p{N}._:@+=~-]*(/\.*[\p{L}\p{N}_:@+=~-][\p{L}\p{N}._:@+=~-]*)*$"
 TEXT_PATTERN = r"^[^\u0000]*$"
@@ -25,6 +26,9 @@ Owner: TypeAlias = Annotated[
     str, Meta(min_length=1, max_length=128, examples=["runner-7"], extra_json_schema={"pattern": TEXT_PATTERN})
 ]
 LockDelay: TypeAlias = Annotated[int, Meta(ge=0, le=60)]
+WaitSeconds: TypeAlias = Annotated[
+    int, Meta(ge=0, le=LONGEST_WAIT_SECONDS, description="How long to stand in line for what is held. 0: not at all.")
+]
 FencingToken: TypeAlias = Annotated[int, Meta(ge=0, le=HIGHEST_FENCING_TOKEN, examples=[1794801115558])]
 # Out of range is `invalid_ttl` and not a type error, so the bounds are the view's to check.
 Ttl: TypeAlias = Annotated[
@@ -53,6 +57,7 @@ Metadata: TypeAlias = Annotated[
     ),
 ]
 Milliseconds: TypeAlias = Annotated[int, Meta(ge=0)]
+QueuePosition: TypeAlias = Annotated[int, Meta(ge=1)]
 
 
 class Terms(msgspec.Struct, kw_only=True):
@@ -67,7 +72,7 @@ class Terms(msgspec.Struct, kw_only=True):
 
 
 class AcquireBody(Terms, kw_only=True):
-    pass
+    wait_seconds: WaitSeconds | None = None
 
 
 class ClaimNextBody(Terms, kw_only=True):
@@ -76,6 +81,7 @@ class ClaimNextBody(Terms, kw_only=True):
 
 class AcquireAllBody(Terms, kw_only=True):
     names: Annotated[list[Name], Meta(min_length=1, max_length=100)]
+    wait_seconds: WaitSeconds | None = None
 
 
 class RenewBody(msgspec.Struct, kw_only=True):
@@ -148,6 +154,9 @@ class Held(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
     expires_at: datetime
     retry_after_ms: Milliseconds
     waiters: Annotated[int, Meta(ge=0)]
+    # After a wait in vain.
+    waited_ms: Milliseconds | UnsetType = UNSET
+    queue_position: QueuePosition | UnsetType = UNSET
 
 
 class Delayed(msgspec.Struct, kw_only=True, tag_field="status", tag="delayed"):
@@ -157,6 +166,8 @@ class Delayed(msgspec.Struct, kw_only=True, tag_field="status", tag="delayed"):
     available_at: datetime
     lock_delay_seconds: LockDelay
     retry_after_ms: Milliseconds
+    waited_ms: Milliseconds | UnsetType = UNSET
+    queue_position: QueuePosition | UnsetType = UNSET
 
 
 class NoneFree(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
@@ -186,6 +197,9 @@ class AllHeld(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
 
     blocked_by: list[Blocker]
     retry_after_ms: Milliseconds
+    # After a wait in vain; the position is that in the line where it stood last.
+    waited_ms: Milliseconds | UnsetType = UNSET
+    queue_position: QueuePosition | UnsetType = UNSET
 
 
 class Renewed(msgspec.Struct, kw_only=True):
@@ -208,8 +222,14 @@ class ForceReleased(msgspec.Struct, kw_only=True, tag_field="status", tag="relea
     previous: PreviousHolder
 
 
+class InLine(msgspec.Struct, kw_only=True):
+    owner: str
+    since: datetime
+
+
 class Lock(msgspec.Struct, kw_only=True):
-    """What is known of a name. A lock that is free has nulls."""
+    """What is known of a name. A lock that is free has nulls. `in_line` is there for a single lock that somebody waits
+    for: the first hundred, in order."""
 
     name: str
     status: Literal["free", "held", "delayed"]
@@ -223,6 +243,7 @@ class Lock(msgspec.Struct, kw_only=True):
     session_id_present: bool = False
     waiters: Annotated[int, Meta(ge=0)] = 0
     available_at: datetime | None = None
+    in_line: list[InLine] | UnsetType = UNSET
 
 
 class LockPage(msgspec.Struct, kw_only=True):

@@ -216,7 +216,3 @@ def sessions(
 ) -> Operation[list[outcomes.SessionSeen]]:
     """One of the token's, whatever has become of it, or those that live."""
     return (yield statements.LIST_SESSIONS, [digest, session_id, limit])
-
-
-def waiters_in_line(*, space_id: int, name: str, limit: int = 100) -> Operation[list[outcomes.InLine]]:
-    return (yield statements.WAITERS_IN_LINE, [space_id, name, limit])

@@ -124,6 +124,8 @@ class Inspected(msgspec.Struct):
     session_id_present: bool
     available_at: datetime | None
     waiters: int
+    # Who stands in line, with `owner` and `since`; null where nobody does.
+    in_line: list[dict[str, str]] | None
     now: datetime
     space_id: int | None
     requests_per_second: int | None
@@ -221,12 +223,6 @@ class Attended(msgspec.Struct):
 class LockName(msgspec.Struct):
     space_id: int
     name: str
-
-
-class InLine(msgspec.Struct):
-    owner: str
-    metadata: str | None
-    waiting_since: datetime
 
 
 class SessionSeen(msgspec.Struct):

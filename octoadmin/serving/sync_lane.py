@@ -15,7 +15,8 @@ from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from locks.api.errors import Refusal, internal_error, new_request_id, overloaded
-from locks.hand_over import GoOn, HandedOver
+from locks.hand_over import GoOn, HandedOver, Later, Parked
+from locks.waiting.line import Gone
 from octoadmin.probes.metrics import count_request, requests_in_flight, requests_waiting
 from octoadmin.serving.asgi_types import Headers, Receive, Scope, Send
 from octoadmin.serving.connection_checks import drop_dead_connection
@@ -46,6 +47,8 @@ class Answer:
     rest: FileResponse | None = None
     # What sends the body on the event loop, when the thread has done its part.
     go_on: GoOn | None = None
+    # What decides on the event loop about status and body, when the turn of a waiting request has come.
+    later: Later | None = None
 
 
 class SyncLane:
@@ -85,6 +88,8 @@ class SyncLane:
         if handed_over is not None and handed_over.go_on is not None:
             await send({"type": "http.response.start", "status": handed_over.status, "headers": handed_over.headers})
             await handed_over.go_on(receive, send)
+        elif handed_over is not None and handed_over.later is not None:
+            await _answer_later(handed_over, handed_over.later, receive, send, request_id)
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> tuple[int, Answer | None]:
         """Its status, and the answer itself if it is to go on on the event loop."""
@@ -96,7 +101,7 @@ class SyncLane:
             answer = await self._answer(environ, stream, request_id)
             if answer is None:
                 return stream.status or 500, None
-            if answer.go_on is not None:
+            if answer.go_on is not None or answer.later is not None:
                 return answer.status, answer
             if answer.rest is None:
                 await _send_whole(send, answer)
@@ -140,6 +145,8 @@ class SyncLane:
             bodiless = environ["REQUEST_METHOD"] == "HEAD" or answer.status in (204, 304)
             if isinstance(response, HandedOver):
                 answer.go_on = None if bodiless else response.go_on
+            elif isinstance(response, Parked):
+                answer.later = response.later
             elif isinstance(response, HttpResponse):
                 if not bodiless:
                     answer.body = response.content
@@ -174,6 +181,21 @@ class SyncLane:
             await stream.pass_on({"type": "http.response.body", "body": b""})
         finally:
             self._threads.submit(response.close, always=True)
+
+
+async def _answer_later(parked: Answer, later: Later, receive: Receive, send: Send, request_id: str) -> None:
+    try:
+        status, body = await later(receive)
+        length = (b"content-length", str(len(body)).encode())
+        answer = Answer(status=status, headers=[*parked.headers, length], body=body)
+    except Gone:
+        return
+    except Refusal as refusal:
+        answer = _refused(refusal, request_id)
+    except Exception:
+        _log.exception("a waiting request failed", request_id=request_id)
+        answer = _refused(internal_error(), request_id)
+    await _send_whole(send, answer)
 
 
 def _refused(refusal: Refusal, request_id: str) -> Answer:

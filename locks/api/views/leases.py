@@ -7,11 +7,13 @@ from rest_framework.request import Request
 from locks.api import answers, messages
 from locks.api.endpoint import LockEndpoint, answer
 from locks.api.errors import invalid_input
+from locks.api.parked import park
 from locks.api.parsing import check_name, check_text, check_ttl, decoder
 from locks.api.schema import IDEMPOTENCY_KEY, NAME, describe
 from locks.engine import requests
 from locks.engine.execution import perform
 from locks.engine.operations import acquire, force_release, inspect, release, renew
+from locks.engine.verdicts import Verdict
 
 _ACQUIRE = decoder(messages.AcquireBody)
 _RENEW = decoder(messages.RenewBody)
@@ -31,7 +33,8 @@ class AcquireView(LockEndpoint):
         errors=(404, 409, 410),
         parameters=[NAME, IDEMPOTENCY_KEY],
         description="`acquired`: proceed. `held`: back off and look at the owner. `delayed` (409): the name is closed "
-        "for a while after its last holder.",
+        "for a while after its last holder. With `wait_seconds` the answer comes when it is your turn, first come, "
+        "first served, or when the time is up.",
         examples=[
             OpenApiExample("a deploy", {"ttl_seconds": 60, "metadata": "host=runner-7 build=1842"}, request_only=True)
         ],
@@ -40,6 +43,9 @@ class AcquireView(LockEndpoint):
         body = self.body(request, _ACQUIRE)
         asked = requests.Acquire(name=check_name(name), **self.caller(request), **self.terms(request, body))
         (outcome,) = perform(acquire([asked]))
+        if body.wait_seconds and outcome.verdict in (Verdict.HELD, Verdict.DELAYED):
+            self.note(request, outcome, waits=True)
+            return park(asked, wait_seconds=body.wait_seconds)
         self.note(request, outcome)
         message = answers.acquired(outcome)
         return answer(message, status=409 if isinstance(message, messages.Delayed) else 200)

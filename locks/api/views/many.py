@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from locks.api import answers, messages
 from locks.api.endpoint import LockEndpoint, answer
 from locks.api.errors import invalid_input
+from locks.api.parked import park_for_all
 from locks.api.parsing import (
     LARGEST_BODY_OF_MANY,
     check_name,
@@ -28,6 +29,7 @@ from locks.api.tallies import tallies
 from locks.engine import requests
 from locks.engine.execution import perform
 from locks.engine.operations import acquire_all, claim_next, listing, release, renew
+from locks.engine.verdicts import Verdict
 
 _CLAIM_NEXT = decoder(messages.ClaimNextBody)
 _ACQUIRE_ALL = decoder(messages.AcquireAllBody)
@@ -71,12 +73,16 @@ class AcquireAllView(LockEndpoint):
         answers={200: messages.AllAcquired | messages.AllHeld},
         errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
-        description="Whatever the order of the names, two such requests cannot deadlock.",
+        description="Whatever the order of the names, two such requests cannot deadlock. With `wait_seconds` it stands "
+        "in line for one name after the other, with the seniority of its arrival, until all are free at once.",
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _ACQUIRE_ALL)
         asked = requests.AcquireAll(names=check_names(body.names), **self.caller(request), **self.terms(request, body))
         rows = perform(acquire_all(asked))
+        if body.wait_seconds and rows[0].verdict == Verdict.HELD:
+            self.note(request, rows[0], waits=True)
+            return park_for_all(asked, wait_seconds=body.wait_seconds)
         self.note(request, rows[0])
         tallies.count(rows[1:])
         return answer(answers.acquired_together(rows))

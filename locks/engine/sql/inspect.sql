@@ -21,11 +21,21 @@ SELECT
     lock.expires_at,
     lock.session_id IS NOT NULL AS session_id_present,
     coalesce(lock.available_at, lock.lives_until + lock.lock_delay_seconds * interval '1 second') AS available_at,
-    (
+    CASE WHEN lock.last_waiter IS NULL THEN 0 ELSE (
         SELECT count(*)::int FROM octo_waiter
         WHERE octo_waiter.space_id = caller.space_id AND octo_waiter.name = caller.name
           AND octo_waiter.lease_id IS NULL
-    ) AS waiters,
+    ) END AS waiters,
+    CASE WHEN lock.last_waiter IS NOT NULL THEN (
+        SELECT json_agg(json_build_object('owner', owner, 'since', waiting_since))
+        FROM (
+            SELECT owner, waiting_since FROM octo_waiter
+            WHERE octo_waiter.space_id = caller.space_id AND octo_waiter.name = caller.name
+              AND octo_waiter.lease_id IS NULL
+            ORDER BY octo_waiter.arrival, octo_waiter.id
+            LIMIT 100
+        ) AS waiter
+    ) END AS in_line,
     clock.now,
     caller.space_id,
     caller.requests_per_second

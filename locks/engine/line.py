@@ -1,0 +1,47 @@
+"""Standing in line: what a server process does for the requests that wait there.
+
+Two times are written into settle.sql as well. Together they are how long a lock can stay with a waiter that has
+vanished: a server is believed to be there SILENT_SECONDS after its last sign, and what it was handed just before that
+runs out after PICK_UP_SECONDS.
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from locks.engine import outcomes, requests, statements
+from locks.engine.handing_on import settle_names
+from locks.engine.rounds import Operation, encode
+
+SILENT_SECONDS = 0.9
+PICK_UP_SECONDS = 0.85
+
+
+def stand_in_line(asked: Sequence[requests.Wait]) -> Operation[list[outcomes.Placed]]:
+    """A place for each. Where it is `again`, acquire has the answer."""
+    for place, request in enumerate(asked):
+        request.n = place
+    return (yield statements.STAND_IN_LINE, [encode(asked)])
+
+
+def attend(server_id: UUID) -> Operation[outcomes.Attended]:
+    """Says that the server is there. Before the first request waits, and then again and again."""
+    (row,) = yield statements.ATTEND, [server_id]
+    return row  # type: ignore[no-any-return]
+
+
+def pick_up(server_id: UUID) -> Operation[list[outcomes.PickedUp]]:
+    return (yield statements.PICK_UP, [server_id])
+
+
+def settle_open_names(server_id: UUID) -> Operation[int]:
+    """Hands on what has become free by the clock alone. The sweep does too, if there is one; this is sooner."""
+    names = yield statements.OPEN_NAMES, [server_id]
+    return (yield from settle_names(names))
+
+
+def waiters_of(server_id: UUID) -> Operation[list[int]]:
+    return (yield statements.WAITERS_OF, [server_id])
+
+
+def retire(server_id: UUID) -> Operation[None]:
+    yield statements.RETIRE, [server_id]

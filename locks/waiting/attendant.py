@@ -1,0 +1,116 @@
+"""Looks after the requests that wait in this process: says that they are there, and brings them what they were handed.
+
+Woken by a notification when a lock was handed on. That is only quicker: every quarter of a second it looks for itself,
+so it does as well where notifications do not arrive, as behind a connection pooler.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from uuid import UUID
+
+import psycopg
+import structlog
+
+from locks.engine.connecting import connect
+from locks.engine.execution import Unavailable
+from locks.engine.line import attend, pick_up, settle_open_names, waiters_of
+from locks.engine.outcomes import PickedUp
+from locks.waiting.desk import Desk
+
+BEAT_SECONDS = 0.25
+# How often it looks for names that became free by the clock alone, and for places that were lost.
+LOOK_SECONDS = 0.5
+# With nobody waiting it stays for a while, so that the next one need not wait for its connections.
+LINGER_SECONDS = 10.0
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class Attendant:
+    def __init__(
+        self, server_id: UUID, *, waiting: Callable[[], set[int]], deliver: Callable[[PickedUp], None],
+        lose: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        self._server_id = server_id
+        self._waiting = waiting
+        self._deliver = deliver
+        self._lose = lose
+        self._desk = Desk(purpose="waiting", patience="250ms")
+        self._woken = asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+        self._seen_at = float("-inf")
+
+    async def be_there(self) -> None:
+        """Before somebody stands in line: whoever hands locks on must know of this server. Raises Unavailable."""
+        now = asyncio.get_running_loop().time()
+        if now - self._seen_at > 2 * BEAT_SECONDS:
+            await self._desk.perform(attend(self._server_id))
+            self._seen_at = now
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._run())
+
+    async def collect(self) -> None:
+        """What was handed to requests of this process. Raises Unavailable."""
+        for handed in await self._desk.perform(pick_up(self._server_id)):
+            self._deliver(handed)
+
+    async def stop(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._work
+        await self._desk.close()
+
+    async def _run(self) -> None:
+        listening = asyncio.create_task(self._listen())
+        loop = asyncio.get_running_loop()
+        look_at = needed_at = loop.time()
+        try:
+            while loop.time() - needed_at < LINGER_SECONDS:
+                if self._waiting():
+                    needed_at = loop.time()
+                try:
+                    await self._attend()
+                    if loop.time() >= look_at:
+                        look_at = loop.time() + LOOK_SECONDS
+                        await self._look()
+                except Unavailable as error:
+                    _log.warning("waiting requests cannot be looked after", error=str(error).strip())
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._woken.wait(), BEAT_SECONDS)
+        finally:
+            listening.cancel()
+            await asyncio.shield(self._desk.close())
+
+    async def _attend(self) -> None:
+        if self._woken.is_set():
+            self._woken.clear()
+            await self.collect()
+        now = asyncio.get_running_loop().time()
+        # Woken a hundred times a second, it need not say each time that it is there.
+        if now - self._seen_at >= 0.9 * BEAT_SECONDS:
+            attended = await self._desk.perform(attend(self._server_id))
+            self._seen_at = now
+            if attended.handed:
+                await self.collect()
+
+    async def _look(self) -> None:
+        known = self._waiting()
+        if not known:
+            return
+        await self._desk.perform(settle_open_names(self._server_id))
+        for waiter_id in known - set(await self._desk.perform(waiters_of(self._server_id))):
+            self._lose(waiter_id)
+
+    async def _listen(self) -> None:
+        channel = f"octo_turn_{self._server_id.hex}"
+        while True:
+            try:
+                async with await connect(purpose="waiting, listens") as connection:
+                    await connection.execute(f"LISTEN {channel}".encode())
+                    async for _ in connection.notifies():
+                        self._woken.set()
+            except (psycopg.Error, OSError) as error:
+                _log.warning("waiting requests are looked after by the clock alone", error=str(error).strip())
+            await asyncio.sleep(1)

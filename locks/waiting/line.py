@@ -1,0 +1,241 @@
+"""The line of this process: a request may stand here until its turn, until its time is up, or its client has gone."""
+
+import asyncio
+import contextlib
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+from uuid import UUID, uuid4
+
+import msgspec
+
+from locks.engine import outcomes, requests
+from locks.engine.execution import Unavailable
+from locks.engine.handing_on import leave, settle
+from locks.engine.line import retire, stand_in_line
+from locks.engine.operations import acquire, acquire_all
+from locks.engine.verdicts import Verdict
+from locks.waiting.attendant import Attendant
+from locks.waiting.desk import Desk
+
+# So many requests get their places in one statement.
+MOST_AT_ONCE = 200
+
+Outcome = TypeVar("Outcome")
+
+
+class Gone(Exception):
+    """The client has closed its connection. The place was given up."""
+
+
+class Closed(Exception):
+    """The server stops. The place was given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Generic[Outcome]):
+    """What came of it, how long it took, and the place in line where it gave up."""
+
+    outcome: Outcome
+    waited_ms: int
+    position: int | None = None
+
+
+@dataclass(slots=True)
+class _Place:
+    waiter_id: int
+    position: int
+    # The lease that it was handed; None if the place is gone.
+    handed: "asyncio.Future[outcomes.PickedUp | None]"
+
+
+class Line:
+    def __init__(self) -> None:
+        self.server_id: UUID = uuid4()
+        self._places: dict[int, _Place] = {}
+        # Handed so quickly that the answer with the place was still on its way.
+        self._early: dict[int, outcomes.PickedUp] = {}
+        self._arrivals: deque[tuple[requests.Wait, asyncio.Future[outcomes.Placed]]] = deque()
+        self._admitting: asyncio.Task[None] | None = None
+        self._desk = Desk(purpose="waiting, desk", patience="2s")
+        self._attendant = Attendant(
+            self.server_id, waiting=lambda: set(self._places), deliver=self._deliver, lose=self._lose
+        )
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    async def turn(
+        self, asked: requests.Acquire, *, wait_seconds: float, gone: "asyncio.Future[None]"
+    ) -> Turn[outcomes.Acquired]:
+        """For one name. Raises Gone, Closed and Unavailable."""
+        clock = _Clock(wait_seconds)
+        arrival: int | None = None
+        while True:
+            placed = await self._stand(asked, left=clock.left, arrival=arrival)
+            if placed.verdict == Verdict.WAITING:
+                arrival = arrival or placed.waiter_id
+                handed, position = await self._wait(placed, left=clock.left, gone=gone)
+                if handed is not None and handed.verdict == Verdict.ACQUIRED:
+                    return Turn(_acquired(handed), clock.waited_ms)
+                # A retry with the same key has taken the place over, perhaps at another server.
+                is_lost = handed is None and position is None and asked.idempotency_digest is not None
+            else:
+                position, is_lost = None, placed.verdict == Verdict.LINE_FULL
+            (outcome,) = await self._desk.perform(acquire([asked]))
+            in_vain = outcome.verdict in (Verdict.HELD, Verdict.DELAYED)
+            if not in_vain or clock.left <= 0 or is_lost:
+                return Turn(outcome, clock.waited_ms, position)
+
+    async def turn_for_all(
+        self, asked: requests.AcquireAll, *, wait_seconds: float, gone: "asyncio.Future[None]"
+    ) -> Turn[list[outcomes.AcquiredTogether]]:
+        """For several names, all or none. It stands in line for one of those that are in the way, the first by name;
+        when it has that one, it tries all; if another is in the way, it gives the first one on and stands in line
+        there, with the seniority it has. So it never holds one while it waits for another, and cannot deadlock."""
+        clock = _Clock(wait_seconds)
+        arrival: int | None = None
+        position: int | None = None
+        in_hand: tuple[outcomes.Acquired, UUID] | None = None
+        while True:
+            asked.in_hand = in_hand[1] if in_hand else None
+            rows = await self._desk.perform(acquire_all(asked))
+            if in_hand is not None and rows[0].verdict not in (Verdict.ACQUIRED, Verdict.KEPT):
+                await self._give_on(*in_hand)
+            in_hand = None
+            if rows[0].verdict != Verdict.HELD or clock.left <= 0:
+                return Turn(rows, clock.waited_ms, position)
+            first = min(row.name for row in rows if row.blocks)
+            placed = await self._stand(_one_of(asked, first), left=clock.left, arrival=arrival)
+            if placed.verdict == Verdict.LINE_FULL:
+                return Turn(rows, clock.waited_ms)
+            if placed.verdict == Verdict.WAITING:
+                arrival = arrival or placed.waiter_id
+                handed, position = await self._wait(placed, left=clock.left, gone=gone)
+                if handed is not None and handed.verdict == Verdict.ACQUIRED and handed.lease_id is not None:
+                    in_hand = (_acquired(handed), handed.lease_id)
+
+    async def close(self) -> None:
+        """Everybody leaves, and is told that the server stops."""
+        self._closed = True
+        for place in self._places.values():
+            if not place.handed.done():
+                place.handed.set_exception(Closed())
+        await self._attendant.stop()
+        if self._places or self._early:
+            # If it cannot say so, it falls silent.
+            with contextlib.suppress(Unavailable):
+                await self._desk.perform(retire(self.server_id))
+        await self._desk.close()
+
+    async def _stand(self, asked: requests.Acquire, *, left: float, arrival: int | None) -> outcomes.Placed:
+        if self._closed:
+            raise Closed
+        await self._attendant.be_there()
+        wait = requests.Wait(
+            **msgspec.structs.asdict(asked), server_id=self.server_id, wait_ms=round(max(left, 0) * 1000) + 1,
+            arrival=arrival,
+        )  # fmt: skip
+        placed: asyncio.Future[outcomes.Placed] = asyncio.get_running_loop().create_future()
+        self._arrivals.append((wait, placed))
+        if self._admitting is None or self._admitting.done():
+            self._admitting = asyncio.create_task(self._admit())
+        return await asyncio.shield(placed)
+
+    async def _admit(self) -> None:
+        """Gives all who have arrived meanwhile their places, together."""
+        while self._arrivals:
+            batch = [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MOST_AT_ONCE))]
+            try:
+                rows = await self._desk.perform(stand_in_line([wait for wait, _ in batch]))
+            except Exception as error:
+                for _, placed in batch:
+                    placed.set_exception(error)
+                continue
+            for (_, placed), row in zip(batch, rows, strict=True):
+                if row.verdict == Verdict.WAITING:
+                    self._register(row)
+                placed.set_result(row)
+
+    def _register(self, row: outcomes.Placed) -> None:
+        # A retry in the same process has taken the place over: the first try has none any more.
+        self._lose(row.waiter_id)
+        place = _Place(row.waiter_id, row.position, asyncio.get_running_loop().create_future())
+        self._places[row.waiter_id] = place
+        early = self._early.pop(row.waiter_id, None)
+        if early is not None:
+            place.handed.set_result(early)
+
+    async def _wait(
+        self, placed: outcomes.Placed, *, left: float, gone: "asyncio.Future[None]"
+    ) -> tuple[outcomes.PickedUp | None, int | None]:
+        """What it was handed, or the position it had in the end, or neither if it has lost its place."""
+        place = self._places[placed.waiter_id]
+        either: set[asyncio.Future[Any]] = {place.handed, gone}
+        try:
+            await asyncio.wait(either, timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
+            if not place.handed.done() and not gone.done():
+                # At the last moment.
+                await self._attendant.collect()
+            if place.handed.done():
+                handed = place.handed.result()
+                if gone.done():
+                    if handed is not None:
+                        await self._give_on(_acquired(handed), handed.lease_id)
+                    raise Gone
+                return handed, None
+            (left_line,) = await self._desk.perform(leave([placed.waiter_id]))
+            if gone.done():
+                raise Gone
+            return None, left_line.position
+        finally:
+            if self._places.get(placed.waiter_id) is place:
+                del self._places[placed.waiter_id]
+
+    async def _give_on(self, lease: outcomes.Acquired, lease_id: UUID | None) -> None:
+        ending = requests.Settle(
+            digest=None, space_id=lease.space_id, name=lease.name, lease_id=lease_id, ending="leave"
+        )
+        await self._desk.perform(settle([ending]))
+
+    def _deliver(self, handed: outcomes.PickedUp) -> None:
+        place = self._places.get(handed.waiter_id)
+        if place is None:
+            self._early[handed.waiter_id] = handed
+        elif not place.handed.done():
+            place.handed.set_result(handed)
+
+    def _lose(self, waiter_id: int) -> None:
+        place = self._places.get(waiter_id)
+        if place is not None and not place.handed.done():
+            place.handed.set_result(None)
+
+
+class _Clock:
+    def __init__(self, seconds: float) -> None:
+        self._began = asyncio.get_running_loop().time()
+        self._deadline = self._began + seconds
+
+    @property
+    def left(self) -> float:
+        return self._deadline - asyncio.get_running_loop().time()
+
+    @property
+    def waited_ms(self) -> int:
+        return round((asyncio.get_running_loop().time() - self._began) * 1000)
+
+
+def _acquired(handed: outcomes.PickedUp) -> outcomes.Acquired:
+    return outcomes.Acquired(
+        n=0, verdict=handed.verdict, name=handed.name, lease_id=handed.lease_id, fencing_token=handed.fencing_token,
+        holder_id=handed.holder_id, owner=handed.owner, metadata=handed.metadata, acquired_at=handed.acquired_at,
+        expires_at=handed.expires_at, available_at=None, lock_delay_seconds=None, waiters=0, now=handed.now,
+        space_id=handed.space_id, max_ttl_seconds=None, max_metadata_length=None, requests_per_second=None,
+    )  # fmt: skip
+
+
+def _one_of(asked: requests.AcquireAll, name: str) -> requests.Acquire:
+    terms = msgspec.structs.asdict(asked)
+    del terms["names"], terms["in_hand"]
+    return requests.Acquire(**terms, name=name)

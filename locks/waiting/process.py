@@ -1,0 +1,5 @@
+"""The one line of this process."""
+
+from locks.waiting.line import Line
+
+line = Line()

@@ -1,0 +1,310 @@
+"""Standing in line: whoever frees a lock hands it to the first in line, in the same statement."""
+
+from uuid import uuid4
+
+import pytest
+from django.db import connection
+
+from locks.engine import outcomes, requests
+from locks.engine.execution import perform
+from locks.engine.handing_on import leave
+from locks.engine.line import attend, pick_up, settle_open_names, stand_in_line
+from locks.engine.operations import release
+from locks.engine.upkeep import forget_waiters, sweep, sweep_sessions
+from locks.history.verification import verify
+from locks.models import Event, Lock, Server, Space, Waiter
+from tests.locks.engine.conftest import Engine
+from tests.locks.engine.passing_time import pass_seconds
+
+pytestmark = pytest.mark.django_db
+
+
+class Waiting:
+    """A server process at which requests wait."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.id = uuid4()
+        perform(attend(self.id))
+
+    def stand(self, name: str = "deploy", *, seconds: float = 60, **terms) -> outcomes.Placed:
+        wait = requests.Wait(
+            digest=self.engine.digest, name=name, server_id=self.id, wait_ms=int(seconds * 1000), **terms
+        )
+        return perform(stand_in_line([wait]))[0]
+
+    def pick_up(self) -> list[outcomes.PickedUp]:
+        return perform(pick_up(self.id))
+
+    def falls_silent(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE octo_server SET seen_at = seen_at - interval '1 second' WHERE id = %s", [self.id])
+
+
+@pytest.fixture
+def server(engine):
+    return Waiting(engine)
+
+
+@pytest.fixture
+def held(engine):
+    return engine.acquire("deploy", owner="holder", ttl_seconds=600)
+
+
+def owners_and_kinds(name: str = "deploy") -> list[tuple[str, str]]:
+    return list(Event.objects.filter(lock_name=name).order_by("id").values_list("owner", "kind"))
+
+
+class TestStanding:
+    def test_places_are_given_in_order(self, server, held):
+        assert [server.stand(owner=owner).position for owner in "abc"] == [1, 2, 3]
+        found = server.engine.inspect("deploy")
+        assert found.waiters == 3
+        assert [waiter["owner"] for waiter in found.in_line] == ["a", "b", "c"]
+        assert server.engine.acquire("deploy").waiters == 3
+
+    def test_a_batch_stands_in_its_order(self, server, held):
+        waits = [
+            requests.Wait(digest=server.engine.digest, name="deploy", owner=owner, server_id=server.id, wait_ms=1000)
+            for owner in "abc"
+        ]
+        assert [placed.position for placed in perform(stand_in_line(waits))] == [1, 2, 3]
+        assert list(Waiter.objects.order_by("arrival").values_list("owner", flat=True)) == ["a", "b", "c"]
+
+    def test_nobody_waits_for_what_is_free(self, server, held):
+        server.engine.release("deploy", held.lease_id)
+        assert server.stand().verdict == "again"
+        assert server.stand("never").verdict == "again"
+
+    def test_a_closed_name_is_waited_for(self, server):
+        lease = server.engine.acquire("deploy", lock_delay_seconds=60)
+        server.engine.release("deploy", lease.lease_id)
+        assert server.stand().verdict == "waiting"
+
+    def test_the_limits_of_the_space(self, server, held):
+        Space.objects.update(max_waiters_per_name=2, max_waiters=3)
+        server.engine.acquire("other")
+        assert [server.stand().verdict for _ in range(3)] == ["waiting", "waiting", "line_full"]
+        assert [server.stand("other").verdict for _ in range(2)] == ["waiting", "line_full"]
+
+    def test_a_retry_takes_over_the_place_of_its_first_try(self, server, held):
+        key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+        first = server.stand(owner="a", **key)
+        server.stand(owner="b")
+        other = Waiting(server.engine)
+        again = other.stand(owner="a", **key)
+        assert (again.verdict, again.waiter_id) == ("waiting", first.waiter_id)
+        assert other.stand(owner="a", **{**key, "request_digest": "cc" * 32}).verdict == "key_reused"
+        server.engine.release("deploy", held.lease_id)
+        assert [handed.owner for handed in other.pick_up()] == ["a"]
+        assert server.pick_up() == []
+
+
+class TestHandingOn:
+    def test_release_hands_to_the_first_in_line(self, server, held):
+        server.stand(owner="a", ttl_seconds=120, metadata="m", request_id="req_a")
+        server.stand(owner="b")
+        assert server.engine.release("deploy", held.lease_id).verdict == "released"
+        (handed,) = server.pick_up()
+        assert (handed.verdict, handed.owner, handed.metadata) == ("acquired", "a", "m")
+        assert handed.fencing_token > held.fencing_token
+        assert 119 < (handed.expires_at - handed.now).total_seconds() <= 120
+        assert owners_and_kinds() == [("holder", "acquired"), ("holder", "released"), ("a", "acquired")]
+        assert Event.objects.get(owner="a").request_id == "req_a"
+        assert server.engine.renew("deploy", handed.lease_id).verdict == "renewed"
+        assert server.pick_up() == []
+        assert [waiter["owner"] for waiter in server.engine.inspect("deploy").in_line] == ["b"]
+
+    def test_force_release_does(self, server, held):
+        server.stand(owner="a")
+        assert server.engine.force_release("deploy", guard=1).verdict == "changed_hands"
+        forced = server.engine.force_release("deploy", guard=held.fencing_token)
+        assert (forced.verdict, forced.owner) == ("released", "holder")
+        assert Event.objects.get(pk=forced.event_id).kind == "force_released"
+        assert [handed.owner for handed in server.pick_up()] == ["a"]
+
+    def test_the_sweep_does(self, server, held):
+        server.stand(owner="a")
+        pass_seconds(601)
+        assert perform(sweep()) == 1
+        assert owners_and_kinds()[1:] == [("holder", "expired"), ("a", "acquired")]
+
+    def test_a_look_by_the_waiting_server_does(self, server, held):
+        server.stand(owner="a")
+        assert perform(settle_open_names(server.id)) == 0
+        pass_seconds(601)
+        assert perform(settle_open_names(server.id)) == 1
+        assert [handed.owner for handed in server.pick_up()] == ["a"]
+
+    def test_the_end_of_a_session_does(self, server):
+        session = server.engine.open_session().session_id
+        server.engine.acquire("deploy", session_id=session, ttl_seconds=600)
+        server.stand(owner="a")
+        server.engine.end_session(session)
+        assert [handed.owner for handed in server.pick_up()] == ["a"]
+
+    def test_the_sweep_of_a_dead_session_does(self, server):
+        session = server.engine.open_session(ttl_seconds=10).session_id
+        server.engine.acquire("deploy", session_id=session, ttl_seconds=600)
+        server.stand(owner="a")
+        pass_seconds(11)
+        assert perform(sweep_sessions()) == 1
+        assert [handed.owner for handed in server.pick_up()] == ["a"]
+
+    def test_a_newcomer_is_told_held_and_the_line_is_served(self, server, held):
+        """Also where the lease ran out and nobody has swept."""
+        server.stand(owner="a")
+        pass_seconds(601)
+        newcomer = server.engine.acquire("deploy", owner="newcomer")
+        assert (newcomer.verdict, newcomer.owner) == ("held", "a")
+        assert server.engine.claim_next(["deploy"]).verdict == "held"
+        assert {row.verdict for row in server.engine.acquire_all(["x", "deploy"])} == {"held"}
+
+    def test_claim_next_and_acquire_all_settle_the_line_first(self, server, held):
+        server.stand(owner="a")
+        pass_seconds(601)
+        assert server.engine.claim_next(["deploy", "free"]).name == "free"
+        assert [handed.owner for handed in server.pick_up()] == ["a"]
+
+    def test_after_a_delay_the_first_in_line_has_it(self, server):
+        lease = server.engine.acquire("deploy", lock_delay_seconds=30)
+        server.stand(owner="a")
+        server.engine.release("deploy", lease.lease_id)
+        assert server.pick_up() == []
+        assert perform(settle_open_names(server.id)) == 0
+        pass_seconds(31)
+        assert server.engine.acquire("deploy", owner="newcomer").owner == "a"
+        assert [handed.owner for handed in server.pick_up()] == ["a"]
+
+    def test_of_a_batch_of_releases_each_is_handed_on(self, server, engine):
+        leases = engine.acquire_all(["a", "b", "c"])
+        server.stand("a", owner="first")
+        server.stand("c", owner="third")
+        asked = [
+            requests.Release(digest=engine.digest, name=row.name, lease_id=row.lease_id) for row in (*leases, leases[0])
+        ]
+        done = perform(release(asked))
+        assert [row.verdict for row in done] == ["released", "released", "released", "no_lease"]
+        assert {(handed.name, handed.owner) for handed in server.pick_up()} == {("a", "first"), ("c", "third")}
+
+    def test_the_line_is_forgotten_when_it_is_empty(self, server, held):
+        placed = server.stand()
+        assert perform(leave([placed.waiter_id]))[0].verdict == "left"
+        assert Lock.objects.get().last_waiter is not None
+        server.engine.release("deploy", held.lease_id)
+        assert Lock.objects.get().last_waiter is None
+        assert server.engine.acquire("deploy").verdict == "acquired"
+
+
+class TestGone:
+    def test_a_server_that_fell_silent_is_passed_over(self, server, held):
+        dead = Waiting(server.engine)
+        dead.stand(owner="dead")
+        server.stand(owner="alive")
+        dead.falls_silent()
+        server.engine.release("deploy", held.lease_id)
+        assert [handed.owner for handed in server.pick_up()] == ["alive"]
+
+    def test_a_line_of_nobody_but_the_dead_is_no_line(self, server, held):
+        server.stand(owner="dead")
+        server.falls_silent()
+        server.engine.release("deploy", held.lease_id)
+        assert Waiter.objects.count() == 0
+        assert server.engine.acquire("deploy", owner="newcomer").verdict == "acquired"
+
+    def test_what_is_not_picked_up_goes_to_the_next(self, server, held):
+        server.stand(owner="a")
+        server.stand(owner="b")
+        server.engine.release("deploy", held.lease_id)
+        pass_seconds(1)
+        assert server.engine.acquire("deploy", owner="newcomer").owner == "b"
+        assert [(handed.owner, handed.verdict) for handed in server.pick_up()] == [("b", "acquired")]
+        assert owners_and_kinds()[2:] == [("a", "acquired"), ("a", "expired"), ("b", "acquired")]
+        assert Event.objects.get(owner="a", kind="expired").reason == "handed on, but not picked up"
+
+    def test_who_comes_too_late_is_told_so(self, server, held):
+        server.stand(owner="a")
+        server.engine.release("deploy", held.lease_id)
+        pass_seconds(1)
+        assert [handed.verdict for handed in server.pick_up()] == ["lapsed"]
+        assert Waiter.objects.count() == 0
+
+    def test_whoever_leaves_gives_on_what_it_was_handed(self, server, held):
+        leaver = server.stand(owner="a")
+        server.stand(owner="b")
+        server.engine.release("deploy", held.lease_id)
+        perform(leave([leaver.waiter_id]))
+        assert [handed.owner for handed in server.pick_up()] == ["b"]
+        assert Event.objects.get(owner="a", kind="released").reason == "whoever waited for it had gone"
+
+    def test_who_gives_up_says_where_it_stood(self, server, held):
+        server.stand(owner="a")
+        second = server.stand(owner="b")
+        (left,) = perform(leave([second.waiter_id]))
+        assert (left.verdict, left.position) == ("left", 2)
+        assert perform(leave([second.waiter_id]))[0].verdict == "unknown"
+
+    def test_a_waiter_whose_time_is_up_or_whose_session_or_token_is_over_is_passed_over(self, server, held):
+        session = server.engine.open_session(ttl_seconds=10).session_id
+        server.stand(owner="impatient", seconds=0)
+        server.stand(owner="of a session", session_id=session)
+        server.stand(owner="patient")
+        pass_seconds(11)
+        server.engine.release("deploy", held.lease_id)
+        assert [handed.owner for handed in server.pick_up()] == ["patient"]
+
+    def test_the_end_of_a_session_takes_it_out_of_every_line(self, server, held):
+        session = server.engine.open_session().session_id
+        server.stand(owner="of a session", session_id=session)
+        server.engine.end_session(session)
+        assert Waiter.objects.count() == 0
+
+    def test_the_sweep_forgets_waiters_of_servers_that_are_gone(self, server, held):
+        server.stand()
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE octo_server SET seen_at = seen_at - interval '2 minutes'")
+        perform(forget_waiters())
+        assert (Waiter.objects.count(), Server.objects.count()) == (0, 0)
+
+    def test_the_history_is_whole(self, server, held):
+        first = server.stand(owner="a")
+        server.stand(owner="b")
+        server.stand(owner="c")
+        server.engine.release("deploy", held.lease_id)
+        perform(leave([first.waiter_id]))
+        (handed,) = server.pick_up()
+        server.engine.release("deploy", handed.lease_id)
+        server.pick_up()
+        server.engine.force_release("deploy")
+        server.engine.acquire("deploy")
+        assert perform(verify()).contradictions == []
+
+
+class TestAllAtOnce:
+    def test_what_is_in_hand_becomes_one_of_them(self, server, held):
+        server.stand(owner="a")
+        server.engine.release("deploy", held.lease_id)
+        (handed,) = server.pick_up()
+        rows = server.engine.acquire_all(["other", "deploy"], in_hand=handed.lease_id, owner="a", ttl_seconds=30)
+        assert {row.verdict for row in rows} == {"acquired"}
+        assert rows[1].lease_id == handed.lease_id
+        assert rows[1].fencing_token == handed.fencing_token
+        assert owners_and_kinds() == [("holder", "acquired"), ("holder", "released"), ("a", "acquired")]
+        assert perform(verify()).contradictions == []
+
+    def test_and_is_left_alone_if_another_is_held(self, server, held):
+        server.engine.acquire("other")
+        server.stand(owner="a")
+        server.engine.release("deploy", held.lease_id)
+        (handed,) = server.pick_up()
+        rows = server.engine.acquire_all(["other", "deploy"], in_hand=handed.lease_id)
+        assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
+        assert server.engine.renew("deploy", handed.lease_id).verdict == "renewed"
+
+    def test_seniority_counts_in_another_line(self, server, held):
+        first = server.stand(owner="early")
+        server.engine.acquire("other")
+        server.stand("other", owner="late")
+        moved = server.stand("other", owner="early", arrival=first.waiter_id)
+        assert moved.position == 1
+        assert [waiter["owner"] for waiter in server.engine.inspect("other").in_line] == ["early", "late"]

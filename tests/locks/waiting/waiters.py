@@ -1,0 +1,74 @@
+"""Clients that wait, each on a connection of its own: many of them on few threads would not wait at the same time."""
+
+import json
+import socket
+import threading
+import time
+from typing import Any
+
+from tests.servers import RunningServer
+
+LONGEST = 30
+
+
+class Waiter:
+    """A request that was sent and whose answer is still to come."""
+
+    def __init__(self, server: RunningServer, token: str, path: str, body: dict[str, Any], **headers: str) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=LONGEST)
+        content = json.dumps(body).encode()
+        lines = [
+            f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {token}",
+            "Content-Type: application/json", f"Content-Length: {len(content)}", "Connection: close",
+            *(f"{name}: {value}" for name, value in headers.items()),
+        ]  # fmt: skip
+        self._socket.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + content)
+
+    def answer(self) -> tuple[int, Any]:
+        received = b""
+        while chunk := self._socket.recv(65536):
+            received += chunk
+        self._socket.close()
+        self.answered_at = time.monotonic()
+        head, _, body = received.partition(b"\r\n\r\n")
+        return int(head.split()[1]), json.loads(body)
+
+    def vanish(self) -> None:
+        self._socket.close()
+
+
+def waits_for(server: RunningServer, token: str, name: str, *, seconds: int = 20, key: str | None = None, **terms: Any):
+    headers = {"Idempotency-Key": key} if key else {}
+    return Waiter(server, token, f"/locks/{name}/acquire", {"wait_seconds": seconds, **terms}, **headers)
+
+
+def until(condition: Any, *, seconds: float = LONGEST) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.01)
+
+
+class Workers:
+    """Threads that work, and tell of what went wrong."""
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+        self.errors: list[BaseException] = []
+
+    def start(self, work: Any, *arguments: Any) -> None:
+        def run() -> None:
+            try:
+                work(*arguments)
+            except BaseException as error:
+                self.errors.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join(LONGEST)
+            assert not thread.is_alive()
+        assert not self.errors, self.errors
