@@ -23,6 +23,7 @@ from locks.waiting.process import line  # noqa: E402
 from octoadmin.fast_lane.lane import FastLane  # noqa: E402
 from octoadmin.probes.metrics import server_processes  # noqa: E402
 from octoadmin.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
+from octoadmin.serving.ending import when_the_end_is_near  # noqa: E402
 from octoadmin.serving.sync_lane import STOP_SECONDS, SyncLane  # noqa: E402
 from octoadmin.serving.warming import warm  # noqa: E402
 
@@ -66,6 +67,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 sync_lane.start()
                 usage.start()
                 server_processes.set(1)
+                when_the_end_is_near(line.close)
                 await send({"type": "lifespan.startup.complete"})
             case "lifespan.shutdown":
                 # Not here on the loop, which has yet to send what the threads are working on.

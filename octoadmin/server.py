@@ -1,5 +1,6 @@
 """The web server of `up`: granian, serving octoadmin.asgi on HOST and PORT."""
 
+import multiprocessing
 import os
 import resource
 import shutil
@@ -11,6 +12,7 @@ from granian.server import Server
 
 from octoadmin import logs
 from octoadmin.environment import environment
+from octoadmin.serving.ending import END_IS_NEAR
 
 # Live streams and waiting requests hold a connection each and little else, so there may be many.
 CONNECTIONS = 10_000
@@ -27,6 +29,17 @@ def allow_connections(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+class StoppingServer(Server):  # type: ignore[misc,valid-type]
+    """Tells its processes that the end is near. To be told to stop is too late for requests that wait: from then on the
+    web server only lets those finish that do so by themselves."""
+
+    def shutdown(self, exit_code: int = 0) -> None:
+        for child in multiprocessing.active_children():
+            if child.pid is not None:
+                os.kill(child.pid, END_IS_NEAR)
+        super().shutdown(exit_code)
+
+
 def _empty(directory: Path) -> Path:
     """Where the server processes keep their numbers, so that a scrape of any of them sums up all."""
     shutil.rmtree(directory, ignore_errors=True)
@@ -40,7 +53,7 @@ def main() -> None:
     allow_connections(CONNECTIONS)
     if wanted.workers > 1:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_empty(wanted.data_dir / "metrics"))
-    Server(
+    StoppingServer(
         "octoadmin.asgi:application",
         address=wanted.host,
         port=wanted.port,

@@ -68,6 +68,9 @@ TEMPLATES = [
 ]
 
 
+LOCK_TIMEOUT = "5s"
+
+
 def _database(conninfo: str) -> dict[str, Any]:
     options: dict[str, Any] = conninfo_to_dict(conninfo)
     options.setdefault("connect_timeout", 3)
@@ -75,7 +78,8 @@ def _database(conninfo: str) -> dict[str, Any]:
     options.setdefault("tcp_user_timeout", 5000)
     # Statements are planned once, often while there are few locks; a plan that reads all of them would be kept, and
     # be wrong, while a thousand more are taken in the minute before the table is analysed.
-    options["options"] = f"{options.get('options', '')} -c enable_seqscan=off".strip()
+    # And nobody waits for ever for a row that somebody has locked and forgotten.
+    options["options"] = f"{options.get('options', '')} -c enable_seqscan=off -c lock_timeout={LOCK_TIMEOUT}".strip()
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": options.pop("dbname", ""),

@@ -41,6 +41,10 @@ class Attendant:
         self._work: asyncio.Task[None] | None = None
         self._seen_at = float("-inf")
 
+    @property
+    def was_there(self) -> bool:
+        return self._seen_at > float("-inf")
+
     async def be_there(self) -> None:
         """Before somebody stands in line: whoever hands locks on must know of this server. Raises Unavailable."""
         now = asyncio.get_running_loop().time()

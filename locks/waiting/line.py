@@ -123,7 +123,7 @@ class Line:
             if not place.handed.done():
                 place.handed.set_exception(Closed())
         await self._attendant.stop()
-        if self._places or self._early:
+        if self._attendant.was_there:
             # If it cannot say so, it falls silent.
             with contextlib.suppress(Unavailable):
                 await self._desk.perform(retire(self.server_id))
