@@ -10,7 +10,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from locks.api.errors import ErrorBody
-from locks.api.messages import NAME_PATTERN
+from locks.api.messages import NAME_PATTERN, TEXT_PATTERN
 
 View = TypeVar("View", bound=Callable[..., Any])
 
@@ -60,6 +60,8 @@ class EventStream:
 
 
 def query(name: str, type_: Any, description: str) -> OpenApiParameter:
+    if type_ is OpenApiTypes.STR:
+        type_ = {"type": "string", "pattern": TEXT_PATTERN}
     return OpenApiParameter(name, type=type_, location=OpenApiParameter.QUERY, description=description)
 
 
