@@ -38,7 +38,8 @@ def test_every_answer_is_as_described(committed, space, tmp_path):
                 Path(sys.executable).with_name("st"), "--config-file", Path(__file__).with_name("schemathesis.toml"),
                 "run", tmp_path / "openapi.json", "--url", server.url, "-H", f"Authorization: Bearer {token}",
                 # A session that was ended can still be looked at.
-                "--checks", "all", "--exclude-checks", "use_after_free", "--max-examples", str(EXAMPLES), "--exclude-path", "/auth/token/rotate",
+                "--checks", "all", "--exclude-checks", "use_after_free",
+                "--max-examples", str(EXAMPLES), "--exclude-path", "/auth/token/rotate",
                 "--exclude-path", "/tokens/{public_id}", "--exclude-path", "/watch",
                 "--exclude-path", "/locks/{name}/watch", "--seed", "1842", "--no-color",
             ],
