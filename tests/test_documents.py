@@ -47,8 +47,9 @@ def test_the_tour_of_the_readme(server, space):
     assert '"owner":"agent-7"' in printed
 
 
-@pytest.mark.parametrize("document", ["docs/leases.md", "docs/operation.md", "docs/tokens.md", "docs/watching.md"])
-@pytest.mark.parametrize("document", ["docs/leases.md", "docs/operation.md", "docs/people.md", "docs/watching.md"])
+@pytest.mark.parametrize(
+    "document", ["docs/leases.md", "docs/operation.md", "docs/people.md", "docs/tokens.md", "docs/watching.md"]
+)
 def test_the_guides(server, space, document):
     printed = run(script(document), url=server.url, token=issue(space, "worker", "locks:read", "locks:write"))
     assert printed.strip()
