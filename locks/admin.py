@@ -18,6 +18,7 @@ from locks.actions import connections
 from locks.console.force_release import release_by_force
 from locks.console.lists import BeginningOfName, Kind, ReadOnlyAdmin, Standing, in_every_space
 from locks.models import (
+    Delivery,
     Event,
     Heartbeat,
     Lock,
@@ -33,6 +34,7 @@ from locks.models import (
     User,
     UsualHold,
     Waiter,
+    Webhook,
 )
 
 # Django's classes are generic to the type checker only.
@@ -183,3 +185,20 @@ class SnoozeAdmin(ReadOnlyAdmin):
 class UsualHoldAdmin(ReadOnlyAdmin):
     list_display = ("lock_id", "fencing_token", "holds", "median_ms", "high_ms", "late_at")
     ordering = ("-lock_id",)
+
+
+@admin.register(Webhook)
+class WebhookAdmin(ReadOnlyAdmin):
+    list_display = ("public_id", "space", "url", "prefix", "paused_at", "failures", "created_by")
+    list_select_related = ("space__team",)
+    search_fields = ("public_id__exact", "url__contains")
+    exclude = ("secret", "previous_secret")
+
+
+@admin.register(Delivery)
+class DeliveryAdmin(ReadOnlyAdmin):
+    list_display = ("public_id", "webhook", "kind", "lock_name", "status", "attempts", "created_at", "finished_at")
+    list_select_related = ("webhook",)
+    list_filter = ("status",)
+    search_fields = ("public_id__exact", "lock_name__exact")
+    ordering = ("-id",)

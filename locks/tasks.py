@@ -16,8 +16,10 @@ from locks.engine.execution import perform
 from locks.history import retention as history_retention
 from locks.history.rollup import rollup as roll_up
 from locks.history.usual import forget_usual_holds, learn_usual_holds
-from locks.models import Heartbeat
+from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
 from locks.runs import RecordedTask
+from locks.webhooks.hands import HANDS, hands
+from locks.webhooks.outbox import fan_out, forget_deliveries
 
 IDLE_LOCK_DAYS = 30
 SESSION_DAYS = 7
@@ -46,6 +48,17 @@ def sweep() -> str:
     perform(upkeep.forget_waiters())
     perform(upkeep.recount_stale())
     return f"{expired} expired" + (f", {sessions} sessions ended" if sessions else "")
+
+
+@shared_task(base=RecordedTask)
+def deliveries() -> str:
+    """Makes deliveries of what has happened, and sets hands to work on what is due. They are not Celery's own: this
+    task is over at once, however long a receiver takes."""
+    if not Webhook.objects.exists():
+        return "no webhooks"
+    made = perform(fan_out())
+    due = Delivery.objects.filter(status=DeliveryStatus.PENDING, next_attempt_at__lte=Now())[:HANDS].count()
+    return f"{made} made, {hands.lend(due)} at work"
 
 
 @shared_task(base=RecordedTask)
@@ -92,6 +105,7 @@ def retention() -> str:
     snooze.forget_over()
     perform(forget_usual_holds())
     Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
+    forget_deliveries()
     idle = perform(upkeep.forget_idle_locks(days=IDLE_LOCK_DAYS))
     said = [f"{idle} idle locks removed", f"{len(dropped)} months dropped"]
     return ", ".join(said + ([f"{missed} months could not be prepared"] if missed else []))

@@ -50,6 +50,10 @@ class Environment(SignInEnvironment):
         description="At least 32 characters; signs sessions. Generated and kept in the data "
         "directory when empty and the database is embedded; required otherwise.",
     )
+    secret_key_fallbacks: Annotated[list[str], NoDecode, CommaSeparated] = Field(
+        [],
+        description="Earlier secret keys, separated by commas: what they signed or encrypted can still be read.",
+    )
     allowed_hosts: Annotated[list[str], NoDecode, CommaSeparated] = Field(
         [],
         description="Host names that requests may ask for, separated by commas. Loopback names and `HOST` "
@@ -100,6 +104,11 @@ class Environment(SignInEnvironment):
         description="How many days the audit history is kept at least; whole months are dropped.",
     )
     octo_statistics_days: int = Field(90, ge=1, description="How many days the statistics by minute are kept.")
+    octo_webhook_networks: Annotated[list[IPv4Network | IPv6Network], NoDecode, CommaSeparated] = Field(
+        [],
+        description="Networks that webhooks may deliver to although they are private, on any port, separated by "
+        "commas. Otherwise only public addresses, on ports 80, 443, 8080 and 8443.",
+    )
     debug: bool = Field(False, description="Django's debug mode. Never on a machine that others can reach.")
 
     @field_validator("database_url")

@@ -17,6 +17,7 @@ ENVIRONMENT = environment()
 DATA_DIR = ENVIRONMENT.data_dir
 DEBUG = ENVIRONMENT.debug
 SECRET_KEY = ENVIRONMENT.resolved_secret_key()
+SECRET_KEY_FALLBACKS = ENVIRONMENT.secret_key_fallbacks
 HOST_NAME = f"[{ENVIRONMENT.host}]" if ":" in ENVIRONMENT.host else ENVIRONMENT.host
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", HOST_NAME, *ENVIRONMENT.allowed_hosts]
 
@@ -162,6 +163,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 30},
     },
     "sweep": {"task": "locks.tasks.sweep", "schedule": 1.0, "options": {"expires": 5}},
+    "deliveries": {"task": "locks.tasks.deliveries", "schedule": 1.0, "options": {"expires": 5}},
     "rollup": {"task": "locks.tasks.rollup", "schedule": 60.0, "options": {"expires": 60}},
     "resume_releases": {"task": "locks.tasks.resume_releases", "schedule": 5.0, "options": {"expires": 5}},
     "notice_stuck": {"task": "locks.tasks.notice_stuck", "schedule": 15.0, "options": {"expires": 15}},
@@ -171,6 +173,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 
 RETENTION_DAYS = ENVIRONMENT.octo_retention_days
 STATISTICS_DAYS = ENVIRONMENT.octo_statistics_days
+WEBHOOK_NETWORKS = ENVIRONMENT.octo_webhook_networks
 
 TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies
 THREADS = ENVIRONMENT.octo_threads

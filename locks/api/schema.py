@@ -20,6 +20,7 @@ _COMMON_ERRORS = (401, 429, 500, 503)
 _TEXTS = {
     200: "Done, or the state of things.",
     201: "Issued.",
+    202: "Accepted: it is on its way.",
     204: "Done.",
     400: "Malformed, or a name, TTL or lease that cannot be.",
     401: "No token, or one that is unknown, revoked or expired.",

@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.api.views import documents, history, leases, many, sessions, tokens, watching
+from locks.api.views import deliveries, documents, history, leases, many, sessions, tokens, watching, webhooks
 from locks.bearer import PUBLIC_ID_LENGTH
 
 
@@ -17,6 +17,11 @@ class PublicIdConverter(StringConverter):
     regex = f"[0-9A-Za-z]{{{PUBLIC_ID_LENGTH}}}"
 
 
+class WebhookIdConverter(StringConverter):
+    regex = "wh_[0-9a-f]{16}"
+
+
+register_converter(WebhookIdConverter, "webhookid")
 register_converter(LockNameConverter, "lockname")
 register_converter(PublicIdConverter, "publicid")
 
@@ -42,6 +47,13 @@ urlpatterns = [
     path("whoami", tokens.WhoAmIView.as_view()),
     path("tokens", tokens.TokensView.as_view()),
     path("tokens/<publicid:public_id>", tokens.TokenView.as_view()),
+    path("webhooks", webhooks.WebhooksView.as_view()),
+    path("webhooks/<webhookid:public_id>", webhooks.WebhookView.as_view()),
+    path("webhooks/<webhookid:public_id>/test", deliveries.TestView.as_view()),
+    path("webhooks/<webhookid:public_id>/rotate-secret", webhooks.RotateSecretView.as_view()),
+    path("webhooks/<webhookid:public_id>/deliveries", deliveries.DeliveriesView.as_view()),
+    path("webhooks/<webhookid:public_id>/deliveries/<uuid:delivery_id>/replay", deliveries.ReplayOneView.as_view()),
+    path("webhooks/<webhookid:public_id>/replay", deliveries.ReplayView.as_view()),
     path("auth/token/rotate", tokens.RotateView.as_view()),
     path("openapi.yaml", documents.openapi, {"format_": "yaml"}),
     path("openapi.json", documents.openapi, {"format_": "json"}),

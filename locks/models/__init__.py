@@ -15,12 +15,16 @@ from locks.models.token import Scope, Token
 from locks.models.user import User
 from locks.models.usual_hold import StuckCount, UsualHold
 from locks.models.waiter import Server, Waiter
+from locks.models.webhook import Delivery, DeliveryAttempt, DeliveryStatus, Webhook
 
 __all__ = [
     "ActorKind",
     "BatchState",
     "BrowserSession",
     "Channel",
+    "Delivery",
+    "DeliveryAttempt",
+    "DeliveryStatus",
     "Event",
     "EventKind",
     "FamiliarAddress",
@@ -51,4 +55,5 @@ __all__ = [
     "User",
     "UsualHold",
     "Waiter",
+    "Webhook",
 ]

@@ -158,7 +158,7 @@ class TokensView(TokenEndpoint):
         if revoked == "false":
             known = known.filter(revoked_at__isnull=True)
         own = _own(request)
-        return answer(TokenList(tokens=[_describe(token) for token in known[:1000] if _is_within(own, token.prefixes)]))
+        return answer(TokenList(tokens=[_describe(token) for token in known[:1000] if is_within(own, token.prefixes)]))
 
     @describe(
         "issue_token",
@@ -178,7 +178,7 @@ class TokensView(TokenEndpoint):
             check_text("prefixes", prefix)
         if re.fullmatch(VISIBLE_PATTERN, body.name) is None:
             raise invalid_input(422, "name must be visible text, without control characters.")
-        if not _is_within(own, body.prefixes):
+        if not is_within(own, body.prefixes):
             raise Refusal(403, Code.FORBIDDEN, "The prefixes must be within those of the token itself.")
         now = Token.objects.values_list(Now(), flat=True).filter(pk=own.pk).get()
         try:
@@ -213,7 +213,7 @@ class TokenView(TokenEndpoint):
         token = Token.objects.filter(space_id=_own(request).space_id, public_id=public_id).first()
         if (
             token is None
-            or not _is_within(_own(request), token.prefixes)
+            or not is_within(_own(request), token.prefixes)
             or not tokens.revoke(actor=self.actor(request), token=token)
         ):
             raise not_found()
@@ -255,7 +255,7 @@ def _issued(plaintext: str, token: Token, *, status: int) -> HttpResponse:
     return response
 
 
-def _is_within(own: Token, prefixes: list[str]) -> bool:
+def is_within(own: Token, prefixes: list[str]) -> bool:
     """Whether a token with these prefixes can do nothing that is outside those of the token itself."""
     return not own.prefixes or all(
         any(prefix.startswith(allowed) for allowed in own.prefixes) for prefix in prefixes or [""]

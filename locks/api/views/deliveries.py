@@ -1,0 +1,152 @@
+"""Deliveries of a webhook: what became of them, a test, and once more."""
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+import msgspec
+from django.http import HttpResponse
+from rest_framework.request import Request
+
+from locks.actions import webhooks
+from locks.api.endpoint import answer
+from locks.api.errors import Code, Refusal, invalid_input
+from locks.api.handler import not_found
+from locks.api.parsing import query_choice, query_number, query_text
+from locks.api.schema import OpenApiTypes, describe, query
+from locks.api.views.webhooks import WebhookEndpoint
+from locks.models import Delivery
+
+STATUSES = ("all", "pending", "delivered", "dead")
+
+
+class Attempt(msgspec.Struct, kw_only=True):
+    """`status` is the HTTP status that was answered; without one, `problem` says why."""
+
+    at: datetime
+    took_ms: int
+    status: int | None
+    problem: str | None
+
+
+class DeliveryDescription(msgspec.Struct, kw_only=True):
+    id: UUID
+    event_id: str
+    event: str
+    lock_name: str | None
+    status: Literal["pending", "delivered", "dead"]
+    attempts: int
+    created_at: datetime
+    next_attempt_at: datetime | None
+    finished_at: datetime | None
+    log: list[Attempt]
+
+
+class DeliveryPage(msgspec.Struct, kw_only=True):
+    """Newest first, each with its latest attempts."""
+
+    deliveries: list[DeliveryDescription]
+    next_cursor: str | None
+
+
+class Replayed(msgspec.Struct, kw_only=True):
+    replayed: int
+
+
+def _delivery(delivery: Delivery) -> DeliveryDescription:
+    return DeliveryDescription(
+        id=delivery.public_id,
+        event_id=str(delivery.event_id),
+        event=delivery.kind,
+        lock_name=delivery.lock_name,
+        status=delivery.status,  # type: ignore[arg-type]
+        attempts=delivery.attempts,
+        created_at=delivery.created_at,
+        next_attempt_at=delivery.next_attempt_at if delivery.status == "pending" else None,
+        finished_at=delivery.finished_at,
+        log=[
+            Attempt(at=attempt.at, took_ms=attempt.took_ms, status=attempt.status, problem=attempt.problem)
+            for attempt in delivery.log.all()
+        ],
+    )
+
+
+class TestView(WebhookEndpoint):
+    @describe(
+        "test_webhook",
+        "Deliver a test",
+        tag="Webhooks",
+        scope="webhooks:manage",
+        answers={202: DeliveryDescription},
+        errors=(404,),
+        description="It is on its way within a second or two, also while the webhook is paused; the list of deliveries "
+        "tells what came of it.",
+    )
+    def post(self, request: Request, public_id: str) -> HttpResponse:
+        delivery = webhooks.send_test(actor=self.actor(request), webhook=self.webhook(request, public_id))
+        return answer(_delivery(delivery), status=202)
+
+
+class DeliveriesView(WebhookEndpoint):
+    @describe(
+        "list_deliveries",
+        "What was delivered, and what was not",
+        tag="Webhooks",
+        scope="webhooks:manage",
+        answers={200: DeliveryPage},
+        errors=(404, 422),
+        parameters=[
+            query("status", {"type": "string", "enum": list(STATUSES)}, "All unless asked."),
+            query("limit", {"type": "integer", "minimum": 1, "maximum": 100}, "50 unless asked."),
+            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the page before."),
+        ],
+    )
+    def get(self, request: Request, public_id: str) -> HttpResponse:
+        webhook = self.webhook(request, public_id)
+        status = query_choice(request._request, "status", STATUSES)
+        limit = query_number(request._request, "limit", default=50, lowest=1, highest=100)
+        cursor = query_text(request._request, "cursor")
+        found = Delivery.objects.filter(webhook=webhook).prefetch_related("log").order_by("-id")
+        if status != "all":
+            found = found.filter(status=status)
+        if cursor:
+            if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+                raise invalid_input(422, "cursor must be a next_cursor of an earlier page.")
+            found = found.filter(id__lt=int(cursor))
+        page = list(found[:limit])
+        more = str(page[-1].pk) if len(page) == limit else None
+        return answer(DeliveryPage(deliveries=[_delivery(delivery) for delivery in page], next_cursor=more))
+
+
+class ReplayView(WebhookEndpoint):
+    @describe(
+        "replay_deliveries",
+        "Deliver all dead letters once more",
+        tag="Webhooks",
+        scope="webhooks:manage",
+        answers={202: Replayed},
+        errors=(404,),
+    )
+    def post(self, request: Request, public_id: str) -> HttpResponse:
+        replayed = webhooks.replay(actor=self.actor(request), webhook=self.webhook(request, public_id))
+        return answer(Replayed(replayed=replayed), status=202)
+
+
+class ReplayOneView(WebhookEndpoint):
+    @describe(
+        "replay_delivery",
+        "Deliver one once more",
+        tag="Webhooks",
+        scope="webhooks:manage",
+        answers={202: Replayed},
+        errors=(404, 409),
+    )
+    def post(self, request: Request, public_id: str, delivery_id: UUID) -> HttpResponse:
+        webhook = self.webhook(request, public_id)
+        delivery = Delivery.objects.filter(webhook=webhook, public_id=delivery_id).first()
+        if delivery is None:
+            raise not_found()
+        replayed = webhooks.replay(actor=self.actor(request), webhook=webhook, delivery=delivery)
+        if not replayed:
+            raise Refusal(409, Code.CONFLICT, "It is still being delivered.")
+        return answer(Replayed(replayed=replayed), status=202)

@@ -1,0 +1,231 @@
+"""Webhooks: create, list, change, pause, delete; their secrets."""
+
+from datetime import datetime, timedelta
+from typing import Annotated, Literal, TypeAlias, cast
+
+import msgspec
+from django.http import HttpResponse
+from msgspec import UNSET, Meta, UnsetType
+from rest_framework.request import Request
+
+from locks.actions import webhooks
+from locks.api.endpoint import answer, no_content
+from locks.api.errors import Code, Refusal, invalid_input
+from locks.api.handler import not_found
+from locks.api.messages import TEXT_PATTERN
+from locks.api.parsing import check_text, decoder, parse_body
+from locks.api.schema import describe
+from locks.api.views.tokens import TokenEndpoint, is_within
+from locks.models import Scope, Token, Webhook
+from locks.webhooks.targets import LONGEST_URL, BadTarget
+
+LONGEST_OVERLAP = 7 * 86_400
+
+Kind: TypeAlias = Literal["acquired", "released", "expired", "force_released"]
+Url: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=LONGEST_URL, extra_json_schema={"format": "uri", "pattern": "^https?://"})
+]
+Prefix: TypeAlias = Annotated[str, Meta(max_length=256, extra_json_schema={"pattern": TEXT_PATTERN})]
+
+
+class WebhookDescription(msgspec.Struct, kw_only=True):
+    """`kinds` empty: all. `failures` counts the attempts in a row that failed."""
+
+    id: str
+    url: str
+    kinds: list[Kind]
+    prefix: str
+    paused: bool
+    failures: int
+    created_at: datetime
+    created_by: str
+
+
+class WebhookList(msgspec.Struct, kw_only=True):
+    webhooks: list[WebhookDescription]
+
+
+class CreateBody(msgspec.Struct, kw_only=True):
+    url: Url
+    kinds: Annotated[list[Kind], Meta(max_length=4)] = []
+    prefix: Prefix = ""
+
+
+class ChangeBody(msgspec.Struct, kw_only=True):
+    """What is left out stays as it is."""
+
+    url: Url | UnsetType = UNSET
+    kinds: Annotated[list[Kind], Meta(max_length=4)] | UnsetType = UNSET
+    prefix: Prefix | UnsetType = UNSET
+    paused: bool | UnsetType = UNSET
+
+
+class CreatedWebhook(WebhookDescription, kw_only=True):
+    """With the secret, which no other answer contains."""
+
+    secret: str
+
+
+class RotateSecretBody(msgspec.Struct, kw_only=True):
+    overlap_seconds: Annotated[int, Meta(ge=0, le=LONGEST_OVERLAP)] = 86_400
+
+
+class NewSecret(msgspec.Struct, kw_only=True):
+    secret: str
+
+
+_CREATE = decoder(CreateBody)
+_CHANGE = decoder(ChangeBody)
+_ROTATE = decoder(RotateSecretBody)
+
+
+def _describe(webhook: Webhook) -> dict[str, object]:
+    return {
+        "id": webhook.public_id,
+        "url": webhook.url,
+        "kinds": list(webhook.kinds),
+        "prefix": webhook.prefix,
+        "paused": webhook.paused_at is not None,
+        "failures": webhook.failures,
+        "created_at": webhook.created_at,
+        "created_by": webhook.created_by,
+    }
+
+
+def _description(webhook: Webhook) -> WebhookDescription:
+    return WebhookDescription(**_describe(webhook))  # type: ignore[arg-type]
+
+
+class WebhookEndpoint(TokenEndpoint):
+    scope = Scope.WEBHOOKS_MANAGE
+
+    def own(self, request: Request) -> Token:
+        return cast(Token, request.auth)
+
+    def webhook(self, request: Request, public_id: str) -> Webhook:
+        """Of the token's space, and within its prefixes: others do not exist for it."""
+        own = self.own(request)
+        found = Webhook.objects.select_related("space").filter(space_id=own.space_id, public_id=public_id).first()
+        if found is None or not is_within(own, [found.prefix]):
+            raise not_found()
+        return found
+
+    def check_prefix(self, request: Request, prefix: str) -> None:
+        check_text("prefix", prefix)
+        if not is_within(self.own(request), [prefix]):
+            raise Refusal(403, Code.FORBIDDEN, "The prefix must be within those of the token itself.")
+
+
+class WebhooksView(WebhookEndpoint):
+    @describe(
+        "list_webhooks", "The space's webhooks", tag="Webhooks", scope="webhooks:manage", answers={200: WebhookList}
+    )
+    def get(self, request: Request) -> HttpResponse:
+        own = self.own(request)
+        known = Webhook.objects.filter(space_id=own.space_id)
+        return answer(WebhookList(webhooks=[_description(one) for one in known if is_within(own, [one.prefix])]))
+
+    @describe(
+        "create_webhook",
+        "Have events delivered to a URL",
+        tag="Webhooks",
+        scope="webhooks:manage",
+        body=CreateBody,
+        answers={201: CreatedWebhook},
+        errors=(409,),
+        description="The answer has the secret that deliveries are signed with, once. Private addresses are refused, "
+        "here and at each attempt.",
+    )
+    def post(self, request: Request) -> HttpResponse:
+        body = parse_body(request._request, _CREATE)
+        self.check_prefix(request, body.prefix)
+        try:
+            secret, webhook = webhooks.create(
+                actor=self.actor(request), space=self.own(request).space, url=body.url, kinds=body.kinds,
+                prefix=body.prefix,
+            )  # fmt: skip
+        except BadTarget as bad:
+            raise invalid_input(422, str(bad)) from None
+        except webhooks.TooMany:
+            most = webhooks.MOST_IN_A_SPACE
+            raise Refusal(409, Code.CONFLICT, f"The space has {most} webhooks already. Delete one first.") from None
+        webhook.refresh_from_db()
+        response = answer(CreatedWebhook(secret=secret, **_describe(webhook)), status=201)  # type: ignore[arg-type]
+        response["Cache-Control"] = "no-store"
+        return response
+
+
+class WebhookView(WebhookEndpoint):
+    @describe(
+        "get_webhook",
+        "One webhook",
+        tag="Webhooks",
+        scope="webhooks:manage",
+        answers={200: WebhookDescription},
+        errors=(404,),
+    )
+    def get(self, request: Request, public_id: str) -> HttpResponse:
+        return answer(_description(self.webhook(request, public_id)))
+
+    @describe(
+        "change_webhook",
+        "Change, pause or resume a webhook",
+        tag="Webhooks",
+        scope="webhooks:manage",
+        body=ChangeBody,
+        answers={200: WebhookDescription},
+        errors=(404,),
+        description="A paused webhook loses nothing: when it is resumed it goes on where it was in the history.",
+    )
+    def patch(self, request: Request, public_id: str) -> HttpResponse:
+        webhook = self.webhook(request, public_id)
+        body = parse_body(request._request, _CHANGE)
+        actor = self.actor(request)
+        wanted = {
+            field: getattr(body, field) for field in ("url", "kinds", "prefix") if getattr(body, field) is not UNSET
+        }
+        if "prefix" in wanted:
+            self.check_prefix(request, wanted["prefix"])
+        try:
+            if wanted:
+                webhook = webhooks.change(actor=actor, webhook=webhook, **wanted)
+        except BadTarget as bad:
+            raise invalid_input(422, str(bad)) from None
+        if body.paused is not UNSET:
+            webhook = (webhooks.pause if body.paused else webhooks.resume)(actor=actor, webhook=webhook)
+        return answer(_description(webhook))
+
+    @describe(
+        "delete_webhook",
+        "Delete a webhook with its deliveries",
+        tag="Webhooks",
+        scope="webhooks:manage",
+        answers={204: None},
+        errors=(404,),
+    )
+    def delete(self, request: Request, public_id: str) -> HttpResponse:
+        webhooks.delete(actor=self.actor(request), webhook=self.webhook(request, public_id))
+        return no_content()
+
+
+class RotateSecretView(WebhookEndpoint):
+    @describe(
+        "rotate_webhook_secret",
+        "Get a new secret",
+        tag="Webhooks",
+        scope="webhooks:manage",
+        body=RotateSecretBody,
+        body_required=False,
+        answers={200: NewSecret},
+        errors=(404,),
+        description="For `overlap_seconds`, a day unless asked, deliveries also carry the header "
+        "`X-OctoStore-Signature-Previous`, made with the old secret.",
+    )
+    def post(self, request: Request, public_id: str) -> HttpResponse:
+        webhook = self.webhook(request, public_id)
+        body = parse_body(request._request, _ROTATE)
+        overlap = timedelta(seconds=body.overlap_seconds)
+        secret = webhooks.rotate_secret(actor=self.actor(request), webhook=webhook, overlap=overlap)
+        response = answer(NewSecret(secret=secret))
+        response["Cache-Control"] = "no-store"
+        return response

@@ -1,0 +1,122 @@
+"""A stand-in for what people have deliveries sent to, on loopback: well behaved or not, as the path says."""
+
+import contextlib
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Received:
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def is_signed_with(self, secret: str, header: str = "X-OctoStore-Signature") -> bool:
+        """As the documents tell receivers to check it."""
+        signed = f"{self.headers['X-OctoStore-Timestamp']}.".encode() + self.body
+        wanted = "sha256=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+        return hmac.compare_digest(wanted, self.headers.get(header, ""))
+
+
+@dataclass
+class Receiver:
+    port: int
+    received: list[Received] = field(default_factory=list)
+    # What /told answers with.
+    status: int = 200
+    ended: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def at(self, path: str) -> list[Received]:
+        with self.lock:
+            return [one for one in self.received if one.path == path]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    receiver: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        with self.receiver.lock:
+            self.receiver.received.append(Received(self.path, dict(self.headers.items()), body))
+        with contextlib.suppress(OSError):
+            self._behave()
+
+    def _behave(self) -> None:
+        match self.path:
+            case "/hangs":
+                self.receiver.ended.wait(60)
+            case "/drips":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+                for number in range(600):
+                    self.wfile.write(f"X-{number}: 1\r\n".encode())
+                    if self.receiver.ended.wait(0.1):
+                        return
+            case "/redirects":
+                self._answer(302, {"Location": f"{self.receiver.url}/well"})
+            case "/pours":
+                self.send_response(200)
+                self.send_header("Content-Length", str(100 * 1024 * 1024))
+                self.end_headers()
+                for _ in range(100):
+                    self.wfile.write(b"x" * 1024 * 1024)
+            case "/fails":
+                self._answer(500, {})
+            case "/told":
+                self._answer(self.receiver.status, {})
+            case "/slowly":
+                time.sleep(0.2)
+                self._answer(200, {})
+            case _:
+                self._answer(200, {})
+
+    def _answer(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_arguments: Any) -> None:
+        """Not into the test's output."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def handle_error(self, *_arguments: Any) -> None:
+        """Whoever asks may hang up whenever they like."""
+
+
+@contextmanager
+def receiving(host: str = "127.0.0.1", *, port: int = 0) -> Iterator[Receiver]:
+    handler = type("Handler", (_Handler,), {})
+    server = _Server((host, port), handler)
+    receiver = handler.receiver = Receiver(server.server_address[1])
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.ended.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()

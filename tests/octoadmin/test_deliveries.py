@@ -1,0 +1,123 @@
+"""Deliveries by Celery's real worker, to receivers that fail, hang, redirect and pour, and after it was killed."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from locks.actions import webhooks
+from locks.actions.audit import Actor
+from locks.bearer import parse
+from locks.engine import requests
+from locks.engine.execution import perform
+from locks.engine.operations import acquire
+from locks.models import Delivery, Event, Space, TaskRun, Webhook
+from tests.locks.webhooks.receiver import Receiver, receiving
+from tests.octoadmin.test_worker import data, eventually, running_worker
+
+__all__ = ["data"]
+
+pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("up"), pytest.mark.usefixtures("committed")]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _loopback_is_allowed(monkeypatch, settings) -> None:
+    monkeypatch.setenv("OCTO_WEBHOOK_NETWORKS", "127.0.0.0/8")
+    from ipaddress import ip_network
+
+    settings.WEBHOOK_NETWORKS = [ip_network("127.0.0.0/8")]
+
+
+@pytest.fixture
+def digest(worker_token: str) -> str:
+    return parse(worker_token).digest.hex()
+
+
+def create(space: Space, url: str) -> tuple[str, Webhook]:
+    return webhooks.create(actor=Actor.of_shell(), space=space, url=url)
+
+
+def takes(digest: str, *names: str, **terms) -> None:
+    perform(acquire([requests.Acquire(digest=digest, name=name, **terms) for name in names]))
+
+
+def sooner(webhook: Webhook) -> None:
+    """As if the time had come for the next attempt, and for what died with its worker."""
+    webhook.deliveries.filter(status="pending").update(next_attempt_at="2026-01-01T00:00Z", claimed_until=None)
+    Webhook.objects.filter(pk=webhook.pk).update(rests_until=None)
+
+
+def test_bad_receivers_are_retried_and_hold_up_neither_the_others_nor_the_sweep(space, digest, data, receiver) -> None:
+    bad = {path: create(space, receiver.url + path)[1] for path in ("/fails", "/hangs", "/redirects", "/told")}
+    pouring = create(space, f"{receiver.url}/pours")[1]
+    secret, good = create(space, f"{receiver.url}/well")
+    receiver.status = 503
+    names = [f"n{number}" for number in range(8)]
+    with running_worker(data):
+        test = webhooks.send_test(actor=Actor.of_shell(), webhook=bad["/fails"])
+        eventually(test.log.exists, "the test was tried")
+        takes(digest, *names)
+        takes(digest, "short", ttl_seconds=1)
+        eventually(lambda: len(receiver.at("/hangs")) > 0, "the hanging one has been asked")
+        # While it hangs: all the others get theirs, and leases that run out are recorded.
+        eventually(lambda: good.deliveries.filter(status="delivered").count() == 10, "all for the good one")
+        eventually(lambda: pouring.deliveries.filter(status="delivered").count() == 10, "all for the pouring one")
+        eventually(lambda: Event.objects.filter(kind="expired", lock_name="short").exists(), "the sweep")
+        for path in ("/fails", "/redirects", "/told"):
+            eventually(lambda path=path: bad[path].deliveries.filter(log__isnull=False).exists(), f"{path} was tried")
+            failed = bad[path].deliveries.filter(log__isnull=False).first()
+            assert failed.status == "pending"
+            assert failed.next_attempt_at > failed.created_at
+            bad[path].refresh_from_db()
+            assert bad[path].rests_until is not None
+        # One that comes back gets everything after all.
+        receiver.status = 200
+        sooner(bad["/told"])
+        eventually(lambda: not bad["/told"].deliveries.exclude(status="delivered").exists(), "all after the outage")
+    for received in receiver.at("/well"):
+        assert received.is_signed_with(secret)
+        assert not received.is_signed_with("whsec_another")
+        assert received.headers["X-OctoStore-Event-Id"] == received.json["event_id"]
+        assert "lease" not in received.json
+    assert len({received.headers["X-OctoStore-Delivery-Id"] for received in receiver.at("/well")}) == 10
+    assert {received.json["lock_name"] for received in receiver.at("/well")} == {*names, "short"}
+    short = [one.json["event"] for one in receiver.at("/well") if one.json["lock_name"] == "short"]
+    assert short == ["acquired", "expired"]
+    assert receiver.at("/fails")[0].json["event"] == "test"
+    assert test.log.first().status == 500
+    assert TaskRun.objects.get(name="deliveries").failed is False
+
+
+def test_nothing_is_lost_when_the_worker_is_killed(space, digest, data, receiver) -> None:
+    secret, webhook = create(space, f"{receiver.url}/slowly")
+    old = secret
+    names = [f"n{number}" for number in range(20)]
+    with running_worker(data) as worker:
+        takes(digest, *names[:10])
+        eventually(lambda: len(receiver.at("/slowly")) >= 3, "some are on their way")
+        takes(digest, *names[10:])
+        kill(worker)
+    assert Delivery.objects.filter(status="pending").exists() or Delivery.objects.count() < 20
+    secret = webhooks.rotate_secret(actor=Actor.of_shell(), webhook=webhook, overlap=timedelta(hours=1))
+    with running_worker(data):
+        sooner(webhook)
+        eventually(lambda: webhook.deliveries.filter(status="delivered").count() == 20, "all of them")
+    received = receiver.at("/slowly")
+    assert {one.json["lock_name"] for one in received} == set(names)
+    last = received[-1]
+    assert last.is_signed_with(secret)
+    assert last.is_signed_with(old, "X-OctoStore-Signature-Previous")
+
+
+def kill(worker: "subprocess.Popen[bytes]") -> None:
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait()
