@@ -20,6 +20,8 @@ DOCUMENTS = sorted(
     for path in PROJECT.glob(f"{folder}/*.md")
 )
 
+SCOPES = ("locks:read", "locks:write", "webhooks:manage")
+
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -47,11 +49,12 @@ def test_the_tour_of_the_readme(server, space):
     assert '"owner":"agent-7"' in printed
 
 
-@pytest.mark.parametrize(
-    "document", ["docs/leases.md", "docs/operation.md", "docs/people.md", "docs/tokens.md", "docs/watching.md"]
-)
+GUIDES = ["leases", "operation", "people", "tokens", "watching", "webhooks"]
+
+
+@pytest.mark.parametrize("document", [f"docs/{guide}.md" for guide in GUIDES])
 def test_the_guides(server, space, document):
-    printed = run(script(document), url=server.url, token=issue(space, "worker", "locks:read", "locks:write"))
+    printed = run(script(document), url=server.url, token=issue(space, "worker", *SCOPES))
     assert printed.strip()
     assert '"error"' not in printed
 

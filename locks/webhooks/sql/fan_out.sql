@@ -8,7 +8,10 @@
 -- twice, whoever dies when. A webhook whose receiver does not keep up stays where it is in the history until it does.
 -- Of two that run at once the second passes over what the first is at work on.
 WITH webhook AS MATERIALIZED (
-    SELECT webhook.id, webhook.space_id, webhook.kinds, webhook.prefix, webhook.txid, webhook.event_id
+    SELECT
+        webhook.id, webhook.space_id, webhook.kinds, webhook.prefix, webhook.event_id, webhook.txid AS kept,
+        -- A position that is still to come is that of another server, from before a restore: go on at the end.
+        least(webhook.txid, pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1) AS txid
     FROM octo_webhook AS webhook
     JOIN octo_space ON octo_space.id = webhook.space_id
     WHERE webhook.paused_at IS NULL AND octo_space.archived_at IS NULL
@@ -61,11 +64,11 @@ made AS (
 ),
 reached AS (
     SELECT
-        reader.id, reader.txid AS before, reader.beyond, count(news.id) AS found,
+        reader.id, reader.kept, reader.txid AS before, reader.beyond, count(news.id) AS found,
         CASE WHEN count(news.id) = $1::int THEN max(news.txid::text::bigint) ELSE reader.beyond - 1 END AS txid
     FROM reader
     LEFT JOIN news ON news.webhook_id = reader.id
-    GROUP BY reader.id, reader.txid, reader.beyond
+    GROUP BY reader.id, reader.kept, reader.txid, reader.beyond
 ),
 moved AS (
     UPDATE octo_webhook SET
@@ -79,7 +82,7 @@ moved AS (
     FROM reached
     WHERE octo_webhook.id = reached.id
       -- Not each second for nothing: a position may lag behind where nothing happened.
-      AND (reached.found > 0 OR reached.txid > reached.before + 1000)
+      AND (reached.found > 0 OR reached.txid > reached.before + 1000 OR reached.kept <> reached.before)
 )
 SELECT
     coalesce(sum(found), 0)::int AS made,

@@ -133,6 +133,16 @@ def test_a_receiver_that_does_not_keep_up_leaves_the_rest_in_the_history(space, 
     assert [name for _kind, name in of(webhook)] == [f"n{number:02}" for number in range(12)]
 
 
+def test_a_position_of_another_server_is_given_up_for_the_end_of_the_history(space, digest) -> None:
+    webhook = create(space)
+    Webhook.objects.update(txid=2**60)
+    takes(digest, "before")
+    assert fan_out_all() == 0
+    takes(digest, "after")
+    assert fan_out_all() == 1
+    assert of(webhook) == [("acquired", "after")]
+
+
 def test_a_name_is_told_in_order_and_others_do_not_wait_for_it(space, digest) -> None:
     create(space)
     gives_back(digest, takes(digest, "a"))
