@@ -50,6 +50,7 @@ PAGES: tuple[Page, ...] = (
     Page(key="activity", label="Activity", icon="activity", go="a"),
     Page(key="tokens", label="Tokens", icon="key", go="t", is_setup=True),
     Page(key="team", label="Team", icon="people", go="m", url="team-page", is_setup=True),
+    Page(key="webhooks", label="Webhooks", icon="webhook", go="w", is_setup=True, seen_by=lambda here: here.may_manage),
     Page(key="connect", label="Connect", icon="connect", go="k", is_setup=True),
     Page(key="system", label="System", icon="gauge", go="y", is_setup=True),
 )  # fmt: skip

@@ -24,6 +24,8 @@ from locks.dashboard.views import (
     team,
     tokens,
     ways_in,
+    webhook_acts,
+    webhooks,
 )
 
 
@@ -74,6 +76,21 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/first-use", tokens.first_use, name="token-first-use"),
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/rotate", tokens.rotate, name="rotate-token"),
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/revoke", tokens.revoke, name="revoke-token"),
+    path("<slug:team>/<slug:space>/webhooks", webhooks.webhooks, name="webhooks"),
+    path("<slug:team>/<slug:space>/webhooks/new", webhooks.create, name="new-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>", webhooks.webhook, name="webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/change", webhooks.change, name="change-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/rotate", webhook_acts.rotate, name="rotate-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/delete", webhook_acts.delete, name="delete-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/test", webhook_acts.send_test, name="test-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/pause", webhook_acts.pause, name="pause-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/resume", webhook_acts.resume, name="resume-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/replay", webhook_acts.replay_all, name="replay-webhook"),
+    path(
+        "<slug:team>/<slug:space>/webhooks/<slug:public_id>/deliveries/<uuid:delivery_id>/replay",
+        webhook_acts.replay_one,
+        name="replay-delivery",
+    ),
     path("<slug:team>/<slug:space>/team", team.team, name="team-page"),
     path("<slug:team>/<slug:space>/team/name", team.rename, name="rename-team"),
     path("<slug:team>/<slug:space>/team/activity", team.activity, name="team-activity"),

@@ -96,6 +96,7 @@ class Delivery(models.Model):
             # Whether an earlier one of the same name is still on its way.
             models.Index(fields=("webhook", "lock_name", "id"), condition=Q(status="pending"), name="delivery_in_line"),
             models.Index(fields=("webhook", "-id"), name="delivery_latest"),
+            models.Index(fields=("webhook", "-id"), condition=Q(status="dead"), name="delivery_dead"),
             models.Index(fields=("finished_at",), condition=~Q(status="pending"), name="delivery_to_forget"),
         )
 

@@ -173,6 +173,7 @@ class WebhookView(WebhookEndpoint):
         tag="Webhooks",
         scope="webhooks:manage",
         body=ChangeBody,
+        body_required=False,
         answers={200: WebhookDescription},
         errors=(404,),
         description="A paused webhook loses nothing: when it is resumed it goes on where it was in the history.",

@@ -36,5 +36,7 @@ QUERY_COUNTS = {
     "team, activity": SHELL + 1,
     "account": 3,  # the session, the person, the sessions; no place, no switcher
     "account, every way in": 6,  # second factors, connected accounts, recovery codes left
+    "webhooks": SHELL + 1,
+    "a webhook": SHELL + 3,  # the webhook, its deliveries, their attempts
     "limits": SHELL + 2,  # the space as it is stored, what is held
 }

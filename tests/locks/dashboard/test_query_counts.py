@@ -3,7 +3,7 @@
 import pytest
 from django.http import QueryDict
 
-from locks.actions import bulk_release
+from locks.actions import bulk_release, webhooks
 from locks.actions.audit import Actor
 from locks.dashboard.owners import OwnersFilter, owners
 from locks.dashboard.selection import selection
@@ -30,6 +30,14 @@ def batches(busy, alice, space):
     prepared, under_way = prepare(), prepare()
     bulk_release.confirm(batch=under_way, actor=Actor.of_user(alice), reason="test", lock_delay_seconds=0)
     return {"prepared": prepared.pk, "under_way": under_way.pk}
+
+
+@pytest.fixture
+def webhook(space):
+    hooks = [webhooks.create(actor=Actor.of_shell(), space=space, url="https://hooks.example/in")[1] for _ in range(3)]
+    for _ in range(3):
+        webhooks.send_test(actor=Actor.of_shell(), webhook=hooks[0]).log.create(number=1, took_ms=5, status=500)
+    return hooks[0]
 
 
 @pytest.mark.parametrize(
@@ -65,11 +73,13 @@ def batches(busy, alice, space):
         ("revoke a token", "tokens/{token}/revoke", {}),
         ("team", "team", {}),
         ("team, activity", "team/activity", {}),
+        ("webhooks", "webhooks", {}),
+        ("a webhook", "webhooks/{webhook}", {}),
         ("limits", "team/limits", {}),
     ],
 )
 def test_pages_ask_a_fixed_number_of_queries(
-    page, path, headers, busy, batches, alice, visit, now_url, django_assert_num_queries
+    page, path, headers, busy, batches, webhook, alice, visit, now_url, django_assert_num_queries
 ):
     from locks.models import Event, Lock, Token
 
@@ -78,7 +88,7 @@ def test_pages_ask_a_fixed_number_of_queries(
     first, second = Lock.objects.filter(name__in=["job-1", "job-2"])
     path = path.format(
         first=first.pk, second=second.pk, event=Event.objects.filter(kind="acquired").latest("id").pk,
-        token=Token.objects.get().public_id, owner=owner.owner.key, **batches,
+        token=Token.objects.get().public_id, owner=owner.owner.key, webhook=webhook.public_id, **batches,
     )  # fmt: skip
     latest.forget()
     with django_assert_num_queries(QUERY_COUNTS[page]):
