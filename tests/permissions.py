@@ -57,6 +57,8 @@ def pages(*names: str, whom: For, **terms: Any) -> list[Page]:
 
 NAMED = {"name": "{lock}"}
 TOKEN = {"public_id": "{token}"}
+WEBHOOK = {"public_id": "{webhook}"}
+WEBHOOK_FORM = {"url": "https://hooks.example/in", "kinds": "expired"}
 
 PAGES: list[Page] = [
     # The way in and out, and one's own account.
@@ -96,6 +98,22 @@ PAGES: list[Page] = [
     *pages("rotate-token", "revoke-token", whom=For.ADMINS, arguments=TOKEN),
     *pages("rotate-token", whom=For.ADMINS, method="POST", arguments=TOKEN, form={"overlap": "0"}),
     *pages("revoke-token", whom=For.ADMINS, method="POST", arguments=TOKEN, form={"leases": "release"}),
+    *pages("webhooks", "new-webhook", whom=For.ADMINS),
+    *pages("new-webhook", whom=For.ADMINS, method="POST", form=WEBHOOK_FORM),
+    *pages("webhook", "change-webhook", "rotate-webhook", "delete-webhook", whom=For.ADMINS, arguments=WEBHOOK),
+    *pages(
+        "test-webhook",
+        "pause-webhook",
+        "resume-webhook",
+        "replay-webhook",
+        whom=For.ADMINS,
+        method="POST",
+        arguments=WEBHOOK,
+    ),
+    *pages("replay-delivery", whom=For.ADMINS, method="POST", arguments={**WEBHOOK, "delivery_id": "{delivery}"}),
+    *pages("change-webhook", whom=For.ADMINS, method="POST", arguments=WEBHOOK, form=WEBHOOK_FORM),
+    *pages("rotate-webhook", whom=For.ADMINS, method="POST", arguments=WEBHOOK, form={"overlap": "0"}),
+    *pages("delete-webhook", whom=For.ADMINS, method="POST", arguments=WEBHOOK),
     *pages("team-event", whom=For.ADMINS, arguments={"event_id": "{team_event}"}),
     *pages("change-role", whom=For.ADMINS, method="POST", arguments={"user_id": "{member}"}, form={"role": "viewer"}),
     *pages("remove-member", whom=For.ADMINS, arguments={"user_id": "{member}"}),
@@ -135,7 +153,8 @@ class Endpoint:
     elsewhere: int | None = None
 
 
-READ, WRITE = Scope.LOCKS_READ, Scope.LOCKS_WRITE
+READ, WRITE, HOOKS = Scope.LOCKS_READ, Scope.LOCKS_WRITE, Scope.WEBHOOKS_MANAGE
+ONE_HOOK = "webhooks/<webhookid:public_id>"
 LEASE = {"lease_id": "{lease}"}
 
 ENDPOINTS: list[Endpoint] = [
@@ -179,6 +198,22 @@ ENDPOINTS: list[Endpoint] = [
     Endpoint(
         route="sessions/<uuid:session_id>/keepalive", path="/sessions/{session}/keepalive", method="POST",
         scope=WRITE, own=True, elsewhere=404,
+    ),
+    Endpoint(route="webhooks", path="/webhooks", scope=HOOKS),
+    Endpoint(route="webhooks", path="/webhooks", method="POST", scope=HOOKS, body={"url": "https://hooks.example/in"}),
+    Endpoint(route=ONE_HOOK, path="/webhooks/{webhook}", scope=HOOKS, elsewhere=404),
+    Endpoint(route=ONE_HOOK, path="/webhooks/{webhook}", method="PATCH", scope=HOOKS, elsewhere=404),
+    Endpoint(route=ONE_HOOK, path="/webhooks/{webhook}", method="DELETE", scope=HOOKS, elsewhere=404),
+    Endpoint(route=f"{ONE_HOOK}/deliveries", path="/webhooks/{webhook}/deliveries", scope=HOOKS, elsewhere=404),
+    *(
+        Endpoint(
+            route=f"{ONE_HOOK}/{act}", path=f"/webhooks/{{webhook}}/{act}", method="POST", scope=HOOKS, elsewhere=404,
+        )
+        for act in ("test", "rotate-secret", "replay")
+    ),
+    Endpoint(
+        route=f"{ONE_HOOK}/deliveries/<uuid:delivery_id>/replay",
+        path="/webhooks/{webhook}/deliveries/{delivery}/replay", method="POST", scope=HOOKS, elsewhere=404,
     ),
     Endpoint(route="whoami", path="/whoami"),
     Endpoint(route="auth/token/rotate", path="/auth/token/rotate", method="POST"),

@@ -16,7 +16,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 
-from locks.actions import bulk_release, invites, snooze, tokens
+from locks.actions import bulk_release, invites, snooze, tokens, webhooks
 from locks.actions.audit import Actor
 from locks.api.limits import limits
 from locks.bearer import parse
@@ -44,6 +44,8 @@ class Things:
     invite: int
     batch: int
     snoozed: int
+    webhook: str
+    delivery: str
 
     def fill(self, wanted: Any) -> Any:
         if isinstance(wanted, dict):
@@ -74,12 +76,17 @@ def make_things(space: Space, *, admin: User, member: User) -> Things:
         space=space, token=Token.objects.get(space=space), owner="worker", ttl_seconds=300,
         expires_at=timezone.now() + timedelta(minutes=5),
     )  # fmt: skip
+    _secret, webhook = webhooks.create(actor=actor, space=space, url="https://hooks.example/in")
+    delivery = webhooks.send_test(actor=actor, webhook=webhook)
+    delivery.status, delivery.finished_at = "dead", timezone.now()
+    delivery.save()
     return Things(
         plaintext=plaintext, lock=held.name,
         lease=str(held.lease_id), session=str(session.pk), token=plaintext.split("_")[1],
         event=Event.objects.get(space_id=space.pk, kind="acquired").pk,
         team_event=Event.objects.get(team_id=team.pk, kind="invite_created").pk,
         member=member.pk, invite=invite.pk, batch=batch.pk, snoozed=held.fencing_token,
+        webhook=webhook.public_id, delivery=str(delivery.public_id),
     )  # fmt: skip
 
 
@@ -255,7 +262,7 @@ def test_scope_by_endpoint(space, red_space, blue_things):
             elif endpoint.own:
                 expect(endpoint, f"another token with {scope}", token, 404)
             elif not endpoint.streams:
-                expect(endpoint, scope, token, 200, 201, 204)
+                expect(endpoint, scope, token, 200, 201, 202, 204)
         if endpoint.own:
             expect(endpoint, "its own token", blue_things.plaintext, 200, 204)
         if not endpoint.streams:
