@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
@@ -22,7 +22,7 @@ from locks.models import Delivery, Webhook
 Act = Callable[..., Any]
 
 
-def _act(act: Act) -> Callable[..., HttpResponse]:
+def _act(act: Act) -> Callable[..., HttpResponseBase]:
     """Done, and back to the page of the webhook, which shows what came of it."""
 
     @require_POST
