@@ -51,16 +51,22 @@ def _only_look(one: requests.Settle) -> requests.Settle:
     )
 
 
-def leave(waiters: Sequence[int]) -> Operation[list[outcomes.Left]]:
-    """Out of the line. Whoever had been handed a lease in the meantime gives it on."""
+def leave(waiters: Sequence[int], *, server_id: UUID | None = None) -> Operation[list[outcomes.Left]]:
+    """Out of the line, at that server or at any. Whoever had been handed a lease in the meantime gives it on."""
     left: list[outcomes.Left] = []
     pending = list(waiters)
     for _round in range(MOST_ROUNDS):
         if not pending:
             break
-        rows: list[outcomes.Left] = yield statements.LEAVE_LINE, [pending]
+        rows: list[outcomes.Left] = yield statements.LEAVE_LINE, [pending, server_id]
         left += [row for row in rows if row.verdict != Verdict.AGAIN]
-        pending = [row.waiter_id for row in rows if row.verdict == Verdict.AGAIN]
+        being_changed = [row for row in rows if row.verdict == Verdict.AGAIN]
+        for row in being_changed:
+            # Whoever changes the place has the lock.
+            yield statements.AWAIT, [row.space_id, row.name]
+        pending = [row.waiter_id for row in being_changed]
+    else:
+        raise Undecided(statements.LEAVE_LINE.name)
     handed = [
         requests.Settle(digest=None, space_id=row.space_id, name=row.name, lease_id=row.lease_id, ending="leave")
         for row in left

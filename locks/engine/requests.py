@@ -4,6 +4,7 @@ Values have been checked by the caller for type and form; what depends on the sp
 the statement. Digests are hexadecimal.
 """
 
+from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
@@ -101,6 +102,8 @@ class Settle(Caller, kw_only=True):
     user_id: int | None = None
     user_name: str | None = None
     detail: dict[str, int | str] | None = None
+    # Of whoever leaves: when it picked the lease up, if it did.
+    renewed_at: datetime | None = None
 
 
 class OpenSession(Caller, kw_only=True):

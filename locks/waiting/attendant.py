@@ -6,7 +6,7 @@ so it does as well where notifications do not arrive, as behind a connection poo
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import psycopg
@@ -30,12 +30,13 @@ _log = structlog.stdlib.get_logger(__name__)
 class Attendant:
     def __init__(
         self, server_id: UUID, *, waiting: Callable[[], set[int]], deliver: Callable[[PickedUp], None],
-        lose: Callable[[int], None],
+        lose: Callable[[int], None], tidy: Callable[[], Awaitable[None]],
     ) -> None:  # fmt: skip
         self._server_id = server_id
         self._waiting = waiting
         self._deliver = deliver
         self._lose = lose
+        self._tidy = tidy
         self._desk = Desk(purpose="waiting", patience="250ms")
         self._woken = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
@@ -76,11 +77,15 @@ class Attendant:
                     needed_at = loop.time()
                 try:
                     await self._attend()
+                    await self._tidy()
                     if loop.time() >= look_at:
                         look_at = loop.time() + LOOK_SECONDS
                         await self._look()
                 except Unavailable as error:
                     _log.warning("waiting requests cannot be looked after", error=str(error).strip())
+                except Exception:
+                    # Whatever it is concerns one look. Without the next ones nobody here would be handed anything.
+                    _log.exception("waiting requests were not looked after")
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._woken.wait(), BEAT_SECONDS)
         finally:

@@ -59,8 +59,10 @@ class Line:
         self._admitting: asyncio.Task[None] | None = None
         self._desk = Desk(purpose="waiting, desk", patience="2s")
         self._attendant = Attendant(
-            self.server_id, waiting=lambda: set(self._places), deliver=self._deliver, lose=self._lose
-        )
+            self.server_id, waiting=lambda: set(self._places), deliver=self._deliver, lose=self._lose,
+            tidy=self._give_on_strays,
+        )  # fmt: skip
+        self._placing = False
         self._closed = False
 
     def __len__(self) -> int:
@@ -97,12 +99,9 @@ class Line:
         clock = _Clock(wait_seconds)
         arrival: int | None = None
         position: int | None = None
-        in_hand: tuple[outcomes.Acquired, UUID] | None = None
+        in_hand: outcomes.PickedUp | None = None
         while True:
-            asked.in_hand = in_hand[1] if in_hand else None
-            rows = await self._desk.perform(acquire_all(asked))
-            if in_hand is not None and rows[0].verdict not in (Verdict.ACQUIRED, Verdict.KEPT):
-                await self._give_on(*in_hand)
+            rows = await self._try_all(asked, in_hand)
             in_hand = None
             if rows[0].verdict != Verdict.HELD or clock.left <= 0:
                 return Turn(rows, clock.waited_ms, position)
@@ -113,8 +112,8 @@ class Line:
             if placed.verdict == Verdict.WAITING:
                 arrival = arrival or placed.waiter_id
                 handed, position = await self._wait(placed, left=clock.left, gone=gone)
-                if handed is not None and handed.verdict == Verdict.ACQUIRED and handed.lease_id is not None:
-                    in_hand = (_acquired(handed), handed.lease_id)
+                if handed is not None and handed.verdict == Verdict.ACQUIRED:
+                    in_hand = handed
 
     async def close(self) -> None:
         """Everybody leaves, and is told that the server stops."""
@@ -126,6 +125,7 @@ class Line:
         if self._attendant.was_there:
             # If it cannot say so, it falls silent.
             with contextlib.suppress(Unavailable):
+                await self._give_on_strays()
                 await self._desk.perform(retire(self.server_id))
         await self._desk.close()
 
@@ -147,12 +147,15 @@ class Line:
         """Gives all who have arrived meanwhile their places, together."""
         while self._arrivals:
             batch = [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MOST_AT_ONCE))]
+            self._placing = True
             try:
                 rows = await self._desk.perform(stand_in_line([wait for wait, _ in batch]))
             except Exception as error:
                 for _, placed in batch:
                     placed.set_exception(error)
                 continue
+            finally:
+                self._placing = False
             for (_, placed), row in zip(batch, rows, strict=True):
                 if row.verdict == Verdict.WAITING:
                     self._register(row)
@@ -182,10 +185,10 @@ class Line:
                 handed = place.handed.result()
                 if gone.done():
                     if handed is not None:
-                        await self._give_on(_acquired(handed), handed.lease_id)
+                        await self._give_on(handed)
                     raise Gone
                 return handed, None
-            (left_line,) = await self._desk.perform(leave([placed.waiter_id]))
+            (left_line,) = await self._desk.perform(leave([placed.waiter_id], server_id=self.server_id))
             if gone.done():
                 raise Gone
             return None, left_line.position
@@ -193,17 +196,45 @@ class Line:
             if self._places.get(placed.waiter_id) is place:
                 del self._places[placed.waiter_id]
 
-    async def _give_on(self, lease: outcomes.Acquired, lease_id: UUID | None) -> None:
-        ending = requests.Settle(
-            digest=None, space_id=lease.space_id, name=lease.name, lease_id=lease_id, ending="leave"
-        )
-        await self._desk.perform(settle([ending]))
+    async def _try_all(
+        self, asked: requests.AcquireAll, in_hand: outcomes.PickedUp | None
+    ) -> list[outcomes.AcquiredTogether]:
+        """What is in hand becomes one of them, or is given on."""
+        asked.in_hand = in_hand.lease_id if in_hand else None
+        has_all = False
+        try:
+            rows = await self._desk.perform(acquire_all(asked))
+            has_all = rows[0].verdict in (Verdict.ACQUIRED, Verdict.KEPT)
+            return rows
+        finally:
+            # If it is not known whether it has all, they are no longer as they were picked up, and stay.
+            if in_hand is not None and not has_all:
+                await self._give_on(in_hand)
+
+    async def _give_on(self, *leases: outcomes.PickedUp) -> None:
+        endings = [
+            requests.Settle(
+                digest=None, space_id=lease.space_id, name=lease.name, lease_id=lease.lease_id, ending="leave",
+                renewed_at=lease.now,
+            )
+            for lease in leases
+            if lease.verdict == Verdict.ACQUIRED
+        ]  # fmt: skip
+        if endings:
+            await self._desk.perform(settle(endings))
+
+    async def _give_on_strays(self) -> None:
+        """What was handed to a request that has gone without being able to say so."""
+        if self._placing:
+            return
+        strays, self._early = list(self._early.values()), {}
+        await self._give_on(*strays)
 
     def _deliver(self, handed: outcomes.PickedUp) -> None:
         place = self._places.get(handed.waiter_id)
-        if place is None:
+        if place is None or place.handed.done():
             self._early[handed.waiter_id] = handed
-        elif not place.handed.done():
+        else:
             place.handed.set_result(handed)
 
     def _lose(self, waiter_id: int) -> None:

@@ -43,6 +43,8 @@ answered AS (
     DELETE FROM octo_waiter AS waiter USING decided WHERE waiter.id = decided.waiter_id
 )
 SELECT
-    waiter_id, arrival, verdict, name, lease_id, fencing_token, holder_id, owner, metadata, acquired_at,
-    until AS expires_at, clock_timestamp() AS now, space_id
+    waiter_id, arrival, verdict, name,
+    -- Whoever came too late may find somebody else's there.
+    CASE WHEN verdict = 'acquired' THEN lease_id END AS lease_id,
+    fencing_token, holder_id, owner, metadata, acquired_at, until AS expires_at, now, space_id
 FROM decided

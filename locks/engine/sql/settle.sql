@@ -22,6 +22,7 @@ WITH caller AS MATERIALIZED (
     SELECT
         request.n, request.name, request.ending, request.lease_id, request.guard, request.reason,
         request.lock_delay_seconds, request.request_id, request.channel, request.address, request.detail,
+        request.renewed_at,
         coalesce(live.space_id, space.id) AS space_id,
         CASE WHEN request.ending <> 'leave' THEN coalesce(live.token_id, request.user_id) END AS actor_id,
         CASE WHEN request.ending <> 'leave' THEN coalesce(live.token_name, request.user_name) END AS actor_name,
@@ -37,7 +38,7 @@ WITH caller AS MATERIALIZED (
     FROM json_to_recordset($1::json) AS request (
         n int, digest text, space_id bigint, user_id bigint, user_name text, request_id text, channel text,
         address inet, name text COLLATE "C", ending text, lease_id uuid, guard bigint, reason text,
-        lock_delay_seconds int, detail jsonb
+        lock_delay_seconds int, detail jsonb, renewed_at timestamptz
     )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
@@ -92,7 +93,10 @@ judged AS MATERIALIZED (
             WHEN standing.is_unknown THEN 'again'
             WHEN seen.ending IS NULL THEN 'settled'
             WHEN standing.lease_id IS NULL OR standing.lives_until <= standing.now THEN 'no_lease'
-            WHEN seen.ending <> 'force' AND standing.lease_id <> seen.lease_id THEN 'held_by_another'
+            WHEN seen.ending <> 'force' AND standing.lease_id IS DISTINCT FROM seen.lease_id THEN 'held_by_another'
+            -- A retry with the same key has asked for it since, and has it now.
+            WHEN seen.ending = 'leave' AND standing.renewed_at > coalesce(seen.renewed_at, standing.acquired_at)
+                THEN 'held_by_another'
             WHEN seen.guard <> standing.fencing_token THEN 'changed_hands'
             ELSE 'released'
         END AS verdict

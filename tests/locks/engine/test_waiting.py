@@ -237,6 +237,23 @@ class TestGone:
         assert [handed.owner for handed in server.pick_up()] == ["b"]
         assert Event.objects.get(owner="a", kind="released").reason == "whoever waited for it had gone"
 
+    def test_whoever_leaves_takes_nothing_from_a_retry(self, server, held):
+        key = {"idempotency_digest": "00" * 32, "request_digest": "11" * 32}
+        leaver = server.stand(owner="a", **key)
+        server.engine.release("deploy", held.lease_id)
+        retry = server.engine.acquire("deploy", owner="a", **key)
+        perform(leave([leaver.waiter_id]))
+        assert server.engine.renew("deploy", retry.lease_id).verdict == "renewed"
+
+    def test_nor_from_a_retry_at_another_server(self, server, held):
+        key = {"idempotency_digest": "00" * 32, "request_digest": "11" * 32}
+        other = Waiting(server.engine)
+        first = server.stand(owner="a", **key)
+        other.stand(owner="a", **key)
+        assert perform(leave([first.waiter_id], server_id=server.id))[0].verdict == "unknown"
+        server.engine.release("deploy", held.lease_id)
+        assert [handed.verdict for handed in other.pick_up()] == ["acquired"]
+
     def test_who_gives_up_says_where_it_stood(self, server, held):
         server.stand(owner="a")
         second = server.stand(owner="b")

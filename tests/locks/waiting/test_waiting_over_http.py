@@ -3,12 +3,16 @@
 import os
 import signal
 import time
+from hashlib import sha256
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
 
+from locks.engine import requests
+from locks.engine.execution import perform
+from locks.engine.line import stand_in_line
 from locks.models import Event, MinuteCount, Space, Team, Waiter
 from locks.models.token import PRESETS
 from tests import database
@@ -162,6 +166,20 @@ def test_a_retry_takes_over_and_a_lost_answer_is_not_lost(line):
     lease = second.answer()[1]
     retry = line.waits("a", key="k").answer()[1]
     assert (lease["status"], retry["lease_id"]) == ("acquired", lease["lease_id"])
+
+
+def test_what_is_handed_to_a_request_that_nobody_waits_for_is_given_on(line):
+    """As when the database could not be told that it had gone."""
+    lease = line.acquire("stray")
+    line.joins("somebody")
+    stray = requests.Wait(
+        digest=sha256(line.token.encode()).hexdigest(), name=f"{line.name}stray", owner="nobody", ttl_seconds=600,
+        server_id=line.in_line().get().server_id, wait_ms=20_000,
+    )  # fmt: skip
+    assert perform(stand_in_line([stray]))[0].verdict == "waiting"
+    line.release(lease["lease_id"], name="stray")
+    until(lambda: line.happened(owner="nobody", kind="released").exists(), seconds=5)
+    assert line.looks("stray")["status"] == "free"
 
 
 def test_all_or_none_with_a_wait(line):
