@@ -20,6 +20,7 @@ from locks.waiting.desk import Desk
 
 # So many requests get their places in one statement.
 MOST_AT_ONCE = 200
+PAUSE_SECONDS = 0.1
 
 Outcome = TypeVar("Outcome")
 
@@ -87,6 +88,9 @@ class Line:
                 position, is_lost = None, placed.verdict == Verdict.LINE_FULL
             (outcome,) = await self._desk.perform(acquire([asked]))
             in_vain = outcome.verdict in (Verdict.HELD, Verdict.DELAYED)
+            if in_vain and placed.verdict == Verdict.KEY_REUSED:
+                # By somebody in line, with another request.
+                outcome.verdict, in_vain = placed.verdict, False
             if not in_vain or clock.left <= 0 or is_lost:
                 return Turn(outcome, clock.waited_ms, position)
 
@@ -100,6 +104,7 @@ class Line:
         arrival: int | None = None
         position: int | None = None
         in_hand: outcomes.PickedUp | None = None
+        in_vain = 0
         while True:
             rows = await self._try_all(asked, in_hand)
             in_hand = None
@@ -109,11 +114,25 @@ class Line:
             placed = await self._stand(_one_of(asked, first), left=clock.left, arrival=arrival)
             if placed.verdict == Verdict.LINE_FULL:
                 return Turn(rows, clock.waited_ms)
+            if placed.verdict == Verdict.KEY_REUSED:
+                rows[0].verdict = placed.verdict
+                return Turn(rows, clock.waited_ms)
             if placed.verdict == Verdict.WAITING:
                 arrival = arrival or placed.waiter_id
                 handed, position = await self._wait(placed, left=clock.left, gone=gone)
                 if handed is not None and handed.verdict == Verdict.ACQUIRED:
                     in_hand = handed
+                elif handed is None and position is None and asked.idempotency_digest is not None:
+                    # As for one name: a retry has taken the place over, and would lose it again.
+                    return Turn(rows, clock.waited_ms)
+                in_vain = 0
+                continue
+            # Free by now; or its own already, by an earlier try, while it lacks others: then nobody would wake it.
+            in_vain += 1
+            if in_vain > 1:
+                await asyncio.wait({gone}, timeout=min(max(clock.left, 0), PAUSE_SECONDS))
+            if gone.done():
+                raise Gone
 
     async def close(self) -> None:
         """Everybody leaves, and is told that the server stops."""

@@ -81,7 +81,11 @@ decided AS MATERIALIZED (
         CASE
             WHEN is_theirs THEN 'again'
             WHEN known_id IS NOT NULL THEN
-                CASE WHEN known_digest = request_digest AND nth_here = 1 THEN 'waiting' ELSE 'key_reused' END
+                CASE
+                    WHEN known_digest IS DISTINCT FROM request_digest THEN 'key_reused'
+                    WHEN nth_here = 1 THEN 'waiting'
+                    ELSE 'again'
+                END
             WHEN NOT coalesce(available_at > now, false) AND last_waiter IS NULL AND nth_here = 1 THEN 'again'
             WHEN before + nth_here > max_waiters_per_name THEN 'line_full'
             WHEN nth_in_space + (

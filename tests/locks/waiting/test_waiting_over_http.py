@@ -73,9 +73,10 @@ class Line:
         until(lambda: self.in_line(name).count() > before)
         return request
 
-    def asks_for_all(self, *names, **terms):
+    def asks_for_all(self, *names, key=None, **terms):
         body = {"names": [f"{self.name}{name}" for name in names], **terms}
-        request = Request(self.server, self.token, "/locks/acquire-all", body)
+        headers = {"Idempotency-Key": key} if key else {}
+        request = Request(self.server, self.token, "/locks/acquire-all", body, **headers)
         self.requests.append(request)
         return request
 
@@ -168,6 +169,13 @@ def test_a_retry_takes_over_and_a_lost_answer_is_not_lost(line):
     assert (lease["status"], retry["lease_id"]) == ("acquired", lease["lease_id"])
 
 
+def test_a_key_that_somebody_in_line_has_used_for_another_request_is_refused(line):
+    line.joins("a", key="k")
+    status, answer = line.waits("b", key="k").answer()
+    assert (status, answer["code"]) == (409, "conflict")
+    assert line.in_line().get().owner == "a"
+
+
 def test_what_is_handed_to_a_request_that_nobody_waits_for_is_given_on(line):
     """As when the database could not be told that it had gone."""
     lease = line.acquire("stray")
@@ -194,6 +202,15 @@ def test_all_or_none_with_a_wait(line):
     assert (status, answer["status"]) == (200, "acquired")
     assert [lease["name"] for lease in answer["leases"]] == [f"{line.name}{name}" for name in ("free", "other", "")]
     assert verified()
+
+
+def test_a_retry_for_all_takes_over(line):
+    first = line.asks_for_all("other", "", wait_seconds=20, key="k")
+    until(lambda: line.in_line().exists())
+    second = line.asks_for_all("other", "", wait_seconds=20, key="k")
+    assert first.answer()[1]["status"] == "held"
+    line.release()
+    assert second.answer()[1]["status"] == "acquired"
 
 
 def test_all_or_none_in_vain(line):
