@@ -1,11 +1,13 @@
-"""Waiters that come or go at the very moment when a lock is handed on."""
+"""Joining a line, leaving it and freeing the lock, each at the worst moment of another: nobody is forgotten."""
 
 import pytest
 from django.db import transaction
 
 from locks.engine.execution import perform
 from locks.engine.handing_on import leave
-from locks.models import Event, Waiter
+from locks.engine.upkeep import sweep
+from locks.history.verification import verify
+from locks.models import Event, Lock, Waiter
 from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
 from tests.locks.engine.passing_time import pass_seconds
 from tests.locks.engine.test_waiting import Waiting
@@ -27,6 +29,93 @@ def server(engine):
 @pytest.fixture
 def held(engine):
     return engine.acquire("deploy", owner="holder", ttl_seconds=600)
+
+
+def test_a_release_that_waited_for_somebody_to_join_hands_it_to_them(server, held, other):
+    with transaction.atomic():
+        server.stand(owner="a")
+        release = other.waits(server.engine.release, "deploy", held.lease_id)
+    assert release.result(LONGEST_WAIT).verdict == "released"
+    assert [handed.owner for handed in server.pick_up()] == ["a"]
+
+
+def test_who_joins_while_it_is_released_does_not_wait_for_what_is_free(server, held, other):
+    with transaction.atomic():
+        server.engine.release("deploy", held.lease_id)
+        joins = other.waits(server.stand, owner="a")
+    assert joins.result(LONGEST_WAIT).verdict == "again"
+
+
+def test_a_hand_over_that_waited_for_the_second_to_join_goes_to_the_first(server, held, other):
+    server.stand(owner="a")
+    with transaction.atomic():
+        server.stand(owner="b")
+        release = other.waits(server.engine.release, "deploy", held.lease_id)
+    release.result(LONGEST_WAIT)
+    assert [handed.owner for handed in server.pick_up()] == ["a"]
+
+
+def test_a_hand_over_passes_over_whoever_is_just_leaving(server, held, other):
+    first = server.stand(owner="a")
+    server.stand(owner="b")
+    with transaction.atomic():
+        perform(leave([first.waiter_id]))
+        release = other.waits(server.engine.release, "deploy", held.lease_id)
+    release.result(LONGEST_WAIT)
+    assert [handed.owner for handed in server.pick_up()] == ["b"]
+
+
+def test_the_last_leaves_and_another_joins_while_it_is_freed(server, held, other):
+    """The snapshot of whoever frees it shows only the one that is gone."""
+    first = server.stand(owner="a")
+    with transaction.atomic():
+        Lock.objects.select_for_update(no_key=True).get(name="deploy")
+        release = other.waits(server.engine.release, "deploy", held.lease_id)
+        perform(leave([first.waiter_id]))
+        server.stand(owner="b")
+    release.result(LONGEST_WAIT)
+    assert [handed.owner for handed in server.pick_up()] == ["b"]
+
+
+def test_whoever_leaves_while_it_is_handed_the_lock_gives_it_on(server, held, other):
+    first = server.stand(owner="a")
+    server.stand(owner="b")
+    with transaction.atomic():
+        server.engine.release("deploy", held.lease_id)
+        leaving = other.starts(lambda: perform(leave([first.waiter_id])))
+    left = leaving.result(LONGEST_WAIT)
+    assert [row.verdict for row in left] == ["left"]
+    assert [handed.owner for handed in server.pick_up()] == ["b"]
+    assert perform(verify()).contradictions == []
+
+
+def test_a_newcomer_that_waited_for_the_hand_over_is_told_held(server, held, other):
+    server.stand(owner="a")
+    with transaction.atomic():
+        server.engine.release("deploy", held.lease_id)
+        newcomer = other.starts(server.engine.acquire, "deploy", owner="newcomer")
+    answer = newcomer.result(LONGEST_WAIT)
+    assert (answer.verdict, answer.lease_id) == ("held", None)
+
+
+def test_a_sweep_and_a_newcomer_at_once_hand_it_on_once(server, held, other):
+    server.stand(owner="a")
+    pass_seconds(601)
+    newcomer = other.starts(server.engine.acquire, "deploy", owner="newcomer")
+    perform(sweep())
+    assert newcomer.result(LONGEST_WAIT).owner == "a"
+    assert [handed.owner for handed in server.pick_up()] == ["a"]
+    assert not Waiter.objects.exists()
+
+
+def test_a_pick_up_that_waited_past_its_time_is_too_late(server, held, other):
+    server.stand(owner="a")
+    server.engine.release("deploy", held.lease_id)
+    with transaction.atomic():
+        Lock.objects.select_for_update(no_key=True).get(name="deploy")
+        late = other.waits(server.pick_up)
+        pass_seconds(1)
+    assert [handed.verdict for handed in late.result(LONGEST_WAIT)] == ["lapsed"]
 
 
 def test_who_comes_too_late_does_not_learn_whose_lease_it_is_now(engine, other, server, held):
