@@ -140,6 +140,8 @@ class Line:
         for place in self._places.values():
             if not place.handed.done():
                 place.handed.set_exception(Closed())
+                # Whoever is leaving just now does not ask any more, and asyncio would complain.
+                place.handed.exception()
         await self._attendant.stop()
         if self._attendant.was_there:
             # If it cannot say so, it falls silent.

@@ -1,0 +1,143 @@
+"""What waiting costs: from release to the waiter's answer, and what two thousand who wait take from everybody else.
+
+Against a real server process of its own, over loopback. Needs DATABASE_URL of a migrated database, as `python -m bench` has.
+"""
+
+import asyncio
+import json
+import os
+import statistics
+import time
+from typing import Any
+
+import psutil
+
+from locks.actions import tokens
+from locks.actions.audit import Actor
+from locks.models import Space, Team
+from tests.servers import running_server
+
+PAIRS = 100
+ROUNDS = 5
+CROWD = 2_000
+SECONDS = 4.0
+CLIENTS = 16
+
+
+class Client:
+    """A keep-alive connection."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self._port, self._token = port, token
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def send(self, path: str, body: dict[str, Any]) -> None:
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        content = json.dumps(body).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {self._token}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        )
+        self._streams[1].write(head.encode() + content)
+        await self._streams[1].drain()
+
+    async def answer(self) -> Any:
+        assert self._streams is not None
+        head = await self._streams[0].readuntil(b"\r\n\r\n")
+        length = next(int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if b"content-length" in line)
+        return json.loads(await self._streams[0].readexactly(length))
+
+    async def call(self, path: str, body: dict[str, Any]) -> Any:
+        await self.send(path, body)
+        return await self.answer()
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+
+
+async def hand_overs(port: int, token: str) -> list[float]:
+    """Milliseconds from sending the release to the waiter's answer, a hundred names at a time."""
+    took = []
+    holder = Client(port, token)
+    waiters = [Client(port, token) for _ in range(PAIRS)]
+    for round_ in range(ROUNDS):
+        names = [f"pair-{round_}-{number}" for number in range(PAIRS)]
+        leases = [await holder.call(f"/locks/{name}/acquire", {"ttl_seconds": 600}) for name in names]
+        for waiter, name in zip(waiters, names, strict=True):
+            await waiter.send(f"/locks/{name}/acquire", {"wait_seconds": 60, "ttl_seconds": 600})
+        await asyncio.sleep(1.5)
+        for waiter, name, lease in zip(waiters, names, leases, strict=True):
+            began = time.perf_counter()
+            await holder.call(f"/locks/{name}/release", {"lease_id": lease["lease_id"]})
+            answer = await waiter.answer()
+            assert answer["status"] == "acquired", answer
+            took.append((time.perf_counter() - began) * 1000)
+    for client in (holder, *waiters):
+        client.close()
+    return took
+
+
+async def pairs_per_second(port: int, token: str, label: str) -> float:
+    """Acquire and release of names that nobody else wants."""
+    deadline = time.perf_counter() + SECONDS
+
+    async def work(number: int) -> int:
+        client, done = Client(port, token), 0
+        while time.perf_counter() < deadline:
+            name = f"{label}-{number}-{done}"
+            lease = await client.call(f"/locks/{name}/acquire", {})
+            await client.call(f"/locks/{name}/release", {"lease_id": lease["lease_id"]})
+            done += 1
+        client.close()
+        return done
+
+    return sum(await asyncio.gather(*(work(number) for number in range(CLIENTS)))) / SECONDS
+
+
+async def crowd(port: int, token: str, server: psutil.Process) -> tuple[list[float], list[float], float, float]:
+    """Rates without and with a crowd that waits, alternating, and the memory of the server's process in MB."""
+    alone, beside = [], []
+    await pairs_per_second(port, token, "warm")
+    before = memory(server)
+    peak = before
+    for turn in range(3):
+        alone.append(await pairs_per_second(port, token, f"alone-{turn}"))
+        holder = Client(port, token)
+        leases = [
+            await holder.call(f"/locks/crowd-{turn}-{number}/acquire", {"ttl_seconds": 600})
+            for number in range(CROWD // 20)
+        ]
+        waiting = [Client(port, token) for _ in range(CROWD)]
+        for number, client in enumerate(waiting):
+            await client.send(f"/locks/crowd-{turn}-{number % len(leases)}/acquire", {"wait_seconds": 60})
+        await asyncio.sleep(5)
+        beside.append(await pairs_per_second(port, token, f"beside-{turn}"))
+        peak = max(peak, memory(server))
+        for client in (holder, *waiting):
+            client.close()
+        await asyncio.sleep(3)
+    return alone, beside, before, peak
+
+
+def memory(server: psutil.Process) -> float:
+    return max(child.memory_info().rss for child in server.children(recursive=True)) / 1e6
+
+
+def run() -> None:
+    team = Team.objects.create(slug="waiting", name="Waiting")
+    space = Space.objects.create(team=team, slug="main", name="Main", requests_per_second=10**6)
+    token, _ = tokens.issue(actor=Actor.of_shell(), space=space, name="bench", scopes=["locks:read", "locks:write"])
+    with running_server(os.environ["DATABASE_URL"], OCTO_REQUESTS_PER_SECOND="1000000") as server:
+        assert server.process is not None
+        took = sorted(asyncio.run(hand_overs(server.port, token)))
+        print(f"release to the waiter's answer, {PAIRS} waiters on {PAIRS} names, {len(took)} times, ms")
+        print(
+            f"  median {statistics.median(took):.1f}   p99 {took[int(len(took) * 0.99)]:.1f}   longest {took[-1]:.1f}"
+        )
+        alone, beside, before, peak = asyncio.run(crowd(server.port, token, psutil.Process(server.process.pid)))
+        print(f"acquire-release pairs per second, {CLIENTS} connections: nobody waits, {CROWD:,} wait, ratio")
+        for one, other in zip(alone, beside, strict=True):
+            print(f"  {one:8.0f} {other:8.0f} {other / one:8.2f}")
+        print(f"memory of the server's process, MB: {before:.0f} before, {peak:.0f} with {CROWD:,} waiting")
