@@ -1,6 +1,6 @@
 """What waiting costs: from release to the waiter's answer, and what two thousand who wait take from everybody else.
 
-Against a real server process of its own, over loopback. Needs DATABASE_URL of a migrated database, as `python -m bench` has.
+Against a real server process of its own, over loopback, on the database that DATABASE_URL names.
 """
 
 import asyncio
