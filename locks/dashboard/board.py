@@ -8,13 +8,12 @@ from django.http import QueryDict
 
 from locks.dashboard.events import Happening, latest_of_locks
 from locks.dashboard.holding import Holding
+from locks.dashboard.page_numbers import LAST_PAGE, page_in
 from locks.dashboard.statements import rows
 from locks.dashboard.story import waiters_of
 from locks.models import Space, Waiter
 
 ROWS = 50
-# Whoever turns more pages than this is looking for something, and the search finds it faster.
-LAST_PAGE = 200
 EXACT_UP_TO = 10_000
 MOST_OPEN = 5
 LONGEST_TEXT = 256
@@ -47,14 +46,13 @@ class BoardFilter:
     @classmethod
     def of(cls, query: QueryDict) -> "BoardFilter":
         sort, group = query.get("sort", "trouble"), query.get("group", "")
-        page = query.get("page", "1")
         return cls(
             q=_text(query, "q"),
             prefix=_text(query, "prefix"),
             owner=_text(query, "owner"),
             sort=sort if sort in SORTS else "trouble",
             group=group if group in GROUPS else "",
-            page=min(int(page), LAST_PAGE) if page.isascii() and page.isdigit() and page != "0" else 1,
+            page=page_in(query),
             open=tuple(_ids(query.getlist("open")))[:MOST_OPEN],
         )
 

@@ -9,11 +9,11 @@ from typing import Any
 from django.http import QueryDict
 
 from locks.dashboard.holding import Holding
+from locks.dashboard.page_numbers import page_in
 from locks.dashboard.statements import rows
 from locks.models import Space
 
 ROWS = 50
-LAST_PAGE = 200
 MOST_OPEN = 5
 LOCKS_SHOWN = 20
 LONGEST_TEXT = 256
@@ -52,11 +52,11 @@ class OwnersFilter:
 
     @classmethod
     def of(cls, query: QueryDict) -> "OwnersFilter":
-        sort, page = query.get("sort", "silent"), query.get("page", "1")
+        sort = query.get("sort", "silent")
         return cls(
             q=query.get("q", "").replace("\0", "").strip()[:LONGEST_TEXT],
             sort=sort if sort in SORTS else "silent",
-            page=min(int(page), LAST_PAGE) if page.isascii() and page.isdigit() and page != "0" else 1,
+            page=page_in(query),
             open=tuple(query.getlist("open"))[:MOST_OPEN],
         )
 

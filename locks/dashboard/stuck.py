@@ -11,6 +11,7 @@ from django.http import QueryDict
 
 from locks.dashboard.durations import in_words, roughly
 from locks.dashboard.holding import Holding
+from locks.dashboard.page_numbers import page_in
 from locks.dashboard.statements import rows
 from locks.models import Lock, Space, StuckCount
 
@@ -47,11 +48,11 @@ class StuckFilter:
 
     @classmethod
     def of(cls, query: QueryDict) -> "StuckFilter":
-        reason, page = query.get("reason", ""), query.get("page", "1")
+        reason = query.get("reason", "")
         return cls(
             reason=reason if reason in set(Reason) else "",
             snoozed=query.get("show") == "snoozed",
-            page=min(int(page), 200) if page.isascii() and page.isdigit() and page != "0" else 1,
+            page=page_in(query),
         )
 
     def query(self, *, page: int) -> str:

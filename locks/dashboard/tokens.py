@@ -7,11 +7,11 @@ from enum import StrEnum
 
 from django.http import QueryDict
 
+from locks.dashboard.page_numbers import LAST_PAGE, page_in
 from locks.dashboard.statements import rows
 from locks.models import Space
 
 ROWS = 50
-LAST_PAGE = 200
 EXACT_UP_TO = 10_000
 SOON = timedelta(days=14)
 VERY_SOON = timedelta(days=3)
@@ -82,11 +82,10 @@ class TokenFilter:
 
     @classmethod
     def of(cls, query: QueryDict) -> "TokenFilter":
-        page = query.get("page", "1")
         return cls(
             q=query.get("q", "").replace("\0", "").strip()[:128],
             over=query.get("show") == "history",
-            page=min(int(page), LAST_PAGE) if page.isascii() and page.isdigit() and page != "0" else 1,
+            page=page_in(query),
         )
 
     def query(self, *, page: int) -> str:

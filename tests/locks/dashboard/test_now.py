@@ -101,6 +101,15 @@ def test_pages_are_turned_and_end(worker, visit, victor, now_url):
     assert "51 match" in visit(victor).get(now_url + "?prefix=job").content.decode()
 
 
+@pytest.mark.parametrize("page", ["", "owners", "stuck", "tokens"])
+@pytest.mark.parametrize(
+    ("asked", "shown"), [("00", 1), ("007", 7), ("-1", 1), ("²", 1), ("201", 200), ("9" * 5000, 200)]
+)
+def test_any_page_can_be_asked_for(visit, victor, now_url, page, asked, shown):
+    reply = visit(victor).get(now_url + page, {"page": asked})
+    assert (reply.status_code, reply.context["wanted"].page) == (200, shown)
+
+
 def test_an_open_row_shows_its_metadata_and_last_events(worker, visit, victor, now_url):
     for _ in range(4):
         worker.gives_back("job", worker.takes("job", owner="runner-1").lease_id)
