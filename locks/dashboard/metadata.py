@@ -50,8 +50,15 @@ def _from_json(metadata: str) -> list[Chip] | None:
         return None
     if not isinstance(decoded, dict):
         return None
-    return [Chip(key=key, value=value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-            for key, value in decoded.items()]  # fmt: skip
+    return [
+        Chip(key=_whole(key), value=_whole(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+        for key, value in decoded.items()
+    ]
+
+
+def _whole(text: str) -> str:
+    """JSON can name half a character, which no page can be written with."""
+    return text.encode(errors="replace").decode()
 
 
 def _from_text(metadata: str) -> list[Chip]:

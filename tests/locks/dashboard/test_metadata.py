@@ -18,6 +18,7 @@ def seen(metadata: str | None) -> list[tuple[str, str]]:
         ("reason='two words' a=\"b c\"", [("reason", "two words"), ("a", "b c")]),
         ("just words, and n=1", [("", "just words, and"), ("n", "1")]),
         ('{"run": 7, "plan": "x", "tags": ["é"]}', [("run", "7"), ("plan", "x"), ("tags", '["é"]')]),
+        ('{"a\\udc00": "\\ud800 x", "b": ["\\ud83d"]}', [("a?", "? x"), ("b", '["?"]')]),
         ("{not json", [("", "{not json")]),
         ("[1, 2]", [("", "[1, 2]")]),
         ("see https://ci.example/1 now", [("", "see"), ("", "https://ci.example/1"), ("", "now")]),

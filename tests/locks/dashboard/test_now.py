@@ -110,6 +110,12 @@ def test_any_page_can_be_asked_for(visit, victor, now_url, page, asked, shown):
     assert (reply.status_code, reply.context["wanted"].page) == (200, shown)
 
 
+def test_half_a_character_in_metadata_does_not_take_the_page_down(worker, visit, victor, now_url):
+    worker.takes("job", metadata='{"note": "\\ud800 broken"}')
+    for url in (now_url, now_url + "locks/job", now_url + "stuck"):
+        assert visit(victor).get(url).status_code == 200
+
+
 def test_an_open_row_shows_its_metadata_and_last_events(worker, visit, victor, now_url):
     for _ in range(4):
         worker.gives_back("job", worker.takes("job", owner="runner-1").lease_id)
