@@ -6,7 +6,7 @@ from datetime import datetime
 from django.http import QueryDict
 
 from locks.history.filters import Filter, Reach
-from locks.history.pages import BadCursor, Cursor, page
+from locks.history.pages import BadCursor, Cursor, in_utc, page
 from locks.models import Event, EventKind, Space, Token
 
 ROWS = 50
@@ -111,7 +111,7 @@ def position(text: str) -> tuple[datetime, int] | None:
         at = datetime.fromisoformat(moment)
     except ValueError:
         return None
-    return (at, int(number)) if at.tzinfo is not None else None
+    return (in_utc(at), int(number)) if at.tzinfo is not None else None
 
 
 def find_event(*, space: Space, event_id: int) -> Event | None:

@@ -75,3 +75,5 @@ def test_holds_are_paged(worker, visit, victor, now_url):
     older = visit(victor).get(now_url + "locks/job", {"before": reply.context["older"]})
     assert (len(older.context["holds"]), older.context["older"]) == (1, None)
     assert visit(victor).get(now_url + "locks/job?before=nonsense_1&span=9y").status_code == 200
+    for edge in ("0001-01-01T00:00:00+23:59_1", "9999-12-31T23:59:59-23:59_1"):
+        assert visit(victor).get(now_url + "locks/job", {"before": edge}).status_code == 200
