@@ -49,7 +49,8 @@ def check(*, request: HttpRequest, name: str, password: str, request_id: str) ->
         kind=ActorKind.USER, id=known.pk if known else None, name=known.get_username() if known else "unknown",
         channel=Channel.WEB, address=address, request_id=request_id,
     )  # fmt: skip
-    tried = brake.begin(gate=brake.Gate.PASSWORD, who=name.lower(), user=known, actor=actor)
+    # As the database compares names, so that another spelling of one is no further allowance.
+    tried = brake.begin(gate=brake.Gate.PASSWORD, who=name.upper().casefold(), user=known, actor=actor)
     user = authenticate(request, username=name, password=password)
     if not isinstance(user, User):
         record(EventKind.SIGN_IN_FAILED, actor=actor)

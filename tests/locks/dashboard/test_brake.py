@@ -37,6 +37,14 @@ def test_after_five_tries_the_sixth_is_not_looked_at_known_or_not(alice, name):
 
 
 @pytest.mark.django_db
+def test_another_spelling_of_a_name_brings_no_further_tries(victor):
+    """The database finds victor under all of these."""
+    spellings = ("victor", "VICTOR", "vıctor", "Victor", "vIctor")
+    assert [sign_in(name, "wrong", CAFE) for name in spellings] == [422] * 5
+    assert sign_in("vıctor", "wrong", CAFE) == 429
+
+
+@pytest.mark.django_db
 def test_strangers_elsewhere_keep_nobody_out_of_their_own_place(alice):
     assert sign_in("alice", PASSWORD, HOME) == 302
     for number in range(30):
