@@ -175,6 +175,25 @@ def test_a_long_wait_takes_nothing_from_the_lease(client, name):
     lease.release()
 
 
+def test_those_who_wait_are_served_in_order(client, name):
+    holder = client.acquire(name, ttl=60)
+    served: list[int] = []
+
+    def wait(number: int) -> None:
+        lease = client.acquire(name, ttl=60, wait=30)
+        served.append(number)
+        lease.release()
+
+    threads = [threading.Thread(target=wait, args=(number,)) for number in range(3)]
+    for number, thread in enumerate(threads, 1):
+        thread.start()
+        eventually(lambda number=number: client.inspect(name).waiters == number)
+    holder.release()
+    for thread in threads:
+        thread.join()
+    assert served == [0, 1, 2]
+
+
 def test_waiting_too_long(client, name):
     client.acquire(name, ttl=30)
     with pytest.raises(octo.WaitedTooLong):
