@@ -149,6 +149,13 @@ if (live) {
     stream = null
   }
 
+  // An answer to what the address said before somebody filtered would undo the filter.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.requestConfig?.elt?.id !== "board") return
+    if (event.detail.pathInfo.requestPath === location.pathname + location.search) return
+    event.detail.shouldSwap = false
+    if (!isBusy() && !announces) refreshSoon()
+  })
   document.addEventListener("htmx:afterRequest", (event) => {
     if (event.detail.target?.id !== "board" || !event.detail.successful) return
     confirmedAt = performance.now()

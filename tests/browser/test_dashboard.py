@@ -114,6 +114,28 @@ def test_search_is_in_the_address_and_the_back_button_undoes_it(page: Page, api:
     expect(page.get_by_label("Order")).to_have_value("name")
 
 
+def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
+    take(api, "deploy/api")
+    take(api, "cron/backup")
+    watch(page, "victor")
+    time.sleep(1.5)
+    late = []
+    page.route(
+        lambda url: url.endswith(NOW),
+        lambda route: late.append(route) if route.request.headers.get("hx-target") == "board" else route.continue_(),
+    )
+    take(api, "another")
+    page.wait_for_timeout(2_500)
+    assert late, "the refresh is under way"
+    page.get_by_placeholder("Search name").fill("backup")
+    expect(row(page, "deploy/api")).to_have_count(0)
+    for route in late:
+        route.continue_()
+    page.wait_for_timeout(1_500)
+    expect(row(page, "deploy/api")).to_have_count(0)
+    page.unroute_all()
+
+
 def test_force_release_with_a_reason(page: Page, api: Api):
     held = take(api, "job", owner="runner-7")
     watch(page, "olga")
