@@ -1,13 +1,15 @@
 """The ASGI application of the fast lane."""
 
+import asyncio
 import logging
 import time
 from functools import partial
 from urllib.parse import quote
 
 import structlog
+from django.db import connections
 
-from locks.api.endpoint import note_use
+from locks.api.endpoint import note_use, team_of
 from locks.api.errors import Refusal, internal_error, new_request_id, overloaded, unavailable
 from locks.api.limits import limits
 from locks.engine.execution import Unavailable
@@ -51,9 +53,10 @@ class FastLane:
         arrived = time.perf_counter()
         request_id = new_request_id()
         mail = Mail(receive)
+        about: dict[str, str] = {}
         status = 500
         try:
-            status, headers, body = await self._answer(verb, raw_name, scope, mail, request_id)
+            status, headers, body = await self._answer(verb, raw_name, scope, mail, request_id, about)
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
         except NotPlain as not_plain:
@@ -66,18 +69,19 @@ class FastLane:
                 seconds = time.perf_counter() - arrived
                 count_request(lane="fast", method=verb.method, status=status, seconds=seconds)
                 if status >= 500 or _logger.isEnabledFor(logging.DEBUG):
-                    _log_request(scope, request_id, status=status, seconds=seconds)
+                    _log_request(scope, request_id, status=status, seconds=seconds, about=about)
         if not status:
             await self._otherwise(scope, mail.again, send)
 
     async def _answer(
-        self, verb: Verb, raw_name: bytes, scope: Scope, mail: Mail, request_id: str
+        self, verb: Verb, raw_name: bytes, scope: Scope, mail: Mail, request_id: str, about: dict[str, str]
     ) -> tuple[int, Headers, bytes]:
-        """Raises NotPlain and ClientGone."""
+        """Raises NotPlain and ClientGone. `about` gets what the log is to say of the caller."""
         envelope = open_envelope(scope)
+        about["token"] = envelope.token.public_id
         headers = self._headers[verb.name, envelope.secure]
         try:
-            status, body = await self._outcome(verb, raw_name, envelope, mail, request_id)
+            status, body = await self._outcome(verb, raw_name, envelope, mail, request_id, about)
             extra = []
         except Refusal as refusal:
             status, body = refusal.status, refusal.body(request_id=request_id)
@@ -87,7 +91,7 @@ class FastLane:
         return status, [*headers, *extra, *id_and_length], body
 
     async def _outcome(
-        self, verb: Verb, raw_name: bytes, envelope: Envelope, mail: Mail, request_id: str
+        self, verb: Verb, raw_name: bytes, envelope: Envelope, mail: Mail, request_id: str, about: dict[str, str]
     ) -> tuple[int, bytes]:
         """Raises NotPlain, ClientGone and Refusal."""
         body = await mail.body(envelope.body_length) if envelope.body_length else b""
@@ -115,13 +119,23 @@ class FastLane:
             # Nothing was changed, and DRF says why.
             raise NotPlain(Reason.VERDICT)
         note_use(outcome, digest=digest, space_id=outcome.space_id, address=envelope.address, agent=envelope.agent)
+        if _logger.isEnabledFor(logging.DEBUG):
+            about["team"] = await asyncio.to_thread(_team, outcome.space_id)
         return verb.answered(outcome)
+
+
+def _team(space_id: int) -> str:
+    """On a thread of its own, which must not keep a database connection."""
+    try:
+        return team_of(space_id)
+    finally:
+        connections.close_all()
 
 
 _LANES_OWN = frozenset({"Content-Type", "X-Request-Id"})
 
 
-def _log_request(scope: Scope, request_id: str, *, status: int, seconds: float) -> None:
+def _log_request(scope: Scope, request_id: str, *, status: int, seconds: float, about: dict[str, str]) -> None:
     _log.log(
         logging.INFO if status >= 500 else logging.DEBUG,
         "request",
@@ -131,4 +145,5 @@ def _log_request(scope: Scope, request_id: str, *, status: int, seconds: float) 
         path=quote(scope["raw_path"].decode("latin-1"), safe="/%"),
         status=status,
         ms=round(seconds * 1000, 1),
+        **about,
     )
