@@ -41,25 +41,31 @@ class Interruption:
                 assert _NUMBER is not None
                 signal.pthread_kill(self._thread, _NUMBER)
             else:
-                self._raise_in_thread(BlockCut)
+                self._raise_in_thread()
 
     def leave(self) -> None:
-        self._inside = False
-        with self._guard:
-            pass
-        if self._by_signal:
-            assert _NUMBER is not None
-            signal.signal(_NUMBER, self._before)
-        elif self._struck:
-            self._raise_in_thread(None)
+        try:
+            self._inside = False
+            with self._guard:
+                pass
+            if self._by_signal:
+                assert _NUMBER is not None
+                signal.signal(_NUMBER, self._before)
+            elif self._struck:
+                # To take back what may still be on its way would leave CPython's flag for it set, and under a tracer
+                # the interpreter then runs in circles. So it is sent once more, and caught here.
+                self._raise_in_thread()
+                while True:
+                    pass
+        except BlockCut:
+            self._inside = False
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         if self._inside and self._struck:
             self._inside = False
             raise BlockCut
 
-    def _raise_in_thread(self, kind: type[BlockCut] | None) -> None:
+    def _raise_in_thread(self) -> None:
         import ctypes
 
-        what = ctypes.py_object(kind) if kind is not None else None
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), what)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(BlockCut))
