@@ -1,7 +1,5 @@
 """Runs all measurements, prints them, and writes them with a picture to docs/."""
 
-import importlib
-import importlib.util
 import os
 import platform
 import time
@@ -9,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import comparison, growth, heartbeats, peers, picture
+from bench import comparison, growth, heartbeats, peers, picture, waiting
 from bench.comparison import CONNECTIONS, Comparison
 from bench.heartbeats import Heartbeats
 from bench.sides import Place
@@ -34,16 +32,20 @@ def run(place: Place) -> None:
     began = time.monotonic()
     compared = comparison.compare(place)
     beats, without = heartbeats.measure(place)
+    # Before the table grows to a million rows, which is another question.
+    waited = list(waiting.lines())
     crowds = growth.measure(place)
     page = "\n".join(
         [
             INTRODUCTION.format(machine=_machine()),
             *_comparison(compared),
             *_heartbeats(beats),
+            WAITING,
+            *waited,
+            "",
             GROWTH,
             *growth.lines(crowds),
             "",
-            *_by_others(place),
             *_left_out([*compared.left_out, *without]),
             f"Measured in {time.monotonic() - began:.0f} s.",
             "",
@@ -77,6 +79,10 @@ MEMORY = """
 PostgreSQL's peak, with the connections of all sides: {postgres:.0f} MiB (shared pages counted once). CPU is that of the
 server, and of PostgreSQL where it has one, at 64 connections. What failed are claims that met a name still held, and
 requests that were under way when a turn ended.
+"""
+WAITING = """## Waiting
+
+The time from a release to the waiter's answer has the release itself in it.
 """
 GROWTH = """## Growth
 
@@ -139,19 +145,6 @@ def _heartbeats(beats: list[Heartbeats]) -> Iterator[str]:
         renewed = beat.requests_per_second * beat.leases_per_request
         yield f"| {beat.how} | {beat.requests_per_second:,.0f} | {renewed:,.0f} | {beat.kept_alive:,.0f} |"
     yield ""
-
-
-def _by_others(place: Place) -> Iterator[str]:
-    """Pages and waiting have measurements of their own, where they are there."""
-    for name in ("pages", "waiting"):
-        if importlib.util.find_spec(f"bench.{name}") is not None:
-            yield f"## {name.capitalize()}"
-            yield ""
-            try:
-                yield from importlib.import_module(f"bench.{name}").run(place)
-            except Exception as error:
-                yield f"Left out: {error!r}"
-            yield ""
 
 
 def _left_out(lines: list[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ import json
 import os
 import statistics
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -125,19 +126,19 @@ def memory(server: psutil.Process) -> float:
     return max(child.memory_info().rss for child in server.children(recursive=True)) / 1e6
 
 
-def run() -> None:
+def lines() -> Iterator[str]:
     team = Team.objects.create(slug="waiting", name="Waiting")
     space = Space.objects.create(team=team, slug="main", name="Main", requests_per_second=10**6)
     token, _ = tokens.issue(actor=Actor.of_shell(), space=space, name="bench", scopes=["locks:read", "locks:write"])
     with running_server(os.environ["DATABASE_URL"], OCTO_REQUESTS_PER_SECOND="1000000") as server:
         assert server.process is not None
         took = sorted(asyncio.run(hand_overs(server.port, token)))
-        print(f"release to the waiter's answer, {PAIRS} waiters on {PAIRS} names, {len(took)} times, ms")
-        print(
-            f"  median {statistics.median(took):.1f}   p99 {took[int(len(took) * 0.99)]:.1f}   longest {took[-1]:.1f}"
-        )
         alone, beside, before, peak = asyncio.run(crowd(server.port, token, psutil.Process(server.process.pid)))
-        print(f"acquire-release pairs per second, {CLIENTS} connections: nobody waits, {CROWD:,} wait, ratio")
-        for one, other in zip(alone, beside, strict=True):
-            print(f"  {one:8.0f} {other:8.0f} {other / one:8.2f}")
-        print(f"memory of the server's process, MB: {before:.0f} before, {peak:.0f} with {CROWD:,} waiting")
+    ratio = statistics.median(other / one for one, other in zip(alone, beside, strict=True))
+    median, p99 = statistics.median(took), took[int(len(took) * 0.99)]
+    yield "| what | |"
+    yield "|---|---:|"
+    yield f"| release to the waiter's answer, {PAIRS} waiters on {PAIRS} names, median | {median:.1f} ms |"
+    yield f"| the same, p99 | {p99:.1f} ms |"
+    yield f"| pairs per second while {CROWD:,} wait ÷ while nobody does, {CLIENTS} connections | {ratio:.2f} |"
+    yield f"| memory of the server's process before, and while {CROWD:,} wait | {before:.0f} and {peak:.0f} MB |"
