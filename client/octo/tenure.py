@@ -7,6 +7,7 @@ passed it must stop, whatever the server would say: that is what makes silence s
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import Enum
 from typing import Any, TypeAlias
@@ -38,7 +39,7 @@ class Happening(Enum):
 Observer: TypeAlias = Callable[[Happening, "Tenure", str], None]
 
 
-class Tenure:
+class Tenure(ABC):
     """Thread-safe. Once it is in somebody's hands and over, it stays over: nothing makes it HELD again."""
 
     def __init__(self, *, sent_at: float, left: float) -> None:
@@ -79,8 +80,8 @@ class Tenure:
         """What stands for it in a request that renews many; None if it cannot be renewed along with others."""
         return None
 
-    def renewal(self, *, timeout: float) -> Request:
-        raise NotImplementedError
+    @abstractmethod
+    def renewal(self, *, timeout: float) -> Request: ...
 
     def renewed(self, told: Any, *, sent_at: float) -> None:
         """The server has prolonged it. An answer that comes after the deadline comes too late."""
@@ -98,9 +99,9 @@ class Tenure:
             self._status = Status.HELD
             self._prolong(sent_at=sent_at, left=self.left_of(told))
 
+    @abstractmethod
     def left_of(self, told: Any) -> float:
         """How many seconds the server's answer gives, from when it was given."""
-        raise NotImplementedError
 
     def missed(self, why: str) -> None:
         """An attempt to renew has failed, and that says nothing: there will be another."""
@@ -136,7 +137,7 @@ class Tenure:
         self.over(status)
         self._tell(Happening(status.value), why)
 
-    def over(self, status: Status) -> None:
+    def over(self, status: Status) -> None:  # noqa: B027  -- not all of them want to know
         """For subclasses; before observers are told."""
 
     def _prolong(self, *, sent_at: float, left: float) -> None:
