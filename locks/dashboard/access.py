@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Case, F, Q, QuerySet, Value, When
@@ -148,10 +148,18 @@ def request_id(request: HttpRequest) -> str:
 def lead_to_sign_in(request: HttpRequest) -> HttpResponse:
     shown = request.headers.get("HX-Current-URL")
     if request.headers.get("HX-Request") and shown:
-        page = urlsplit(shown)
+        page = address_of(shown)
         back = page.path + (f"?{page.query}" if page.query else "")
         return HttpResponseClientRedirect(_sign_in_url(back))
     return redirect(_sign_in_url(request.get_full_path()))
+
+
+def address_of(sent: str) -> SplitResult:
+    """What a header gives as the address of a page; anything that is none is an empty one."""
+    try:
+        return urlsplit(sent)
+    except ValueError:
+        return urlsplit("")
 
 
 def _sign_in_url(back: str) -> str:

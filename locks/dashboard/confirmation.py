@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
@@ -19,7 +18,7 @@ from django.shortcuts import render
 from locks.actions import confirmation as proof
 from locks.actions.brake import TooMany
 from locks.actions.second_factors import Kind, factors_of, use_code
-from locks.dashboard.access import Place, View, actor, person
+from locks.dashboard.access import Place, View, actor, address_of, person
 from locks.dashboard.entering.proofs import passkey_of, providers_of
 from locks.dashboard.shell import asks_for, page
 from locks.models import User
@@ -122,4 +121,4 @@ def _ways_to_prove(user: User) -> dict[str, Any]:
 
 
 def _shown_page(request: HttpRequest) -> str:
-    return urlsplit(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path
+    return address_of(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path

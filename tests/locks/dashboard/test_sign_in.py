@@ -68,6 +68,11 @@ def test_a_refresh_of_a_signed_out_page_leads_the_whole_page_to_sign_in(client, 
     assert reply["HX-Redirect"] == "/ui/sign-in?next=%2Fui%2Fblue%2Fmain%2F%3Fq%3Da"
 
 
+def test_an_address_that_is_none_leads_to_sign_in_all_the_same(client, space):
+    reply = client.get("/ui/blue/main/", headers={"HX-Request": "true", "HX-Current-URL": "http://["})
+    assert reply["HX-Redirect"] == "/ui/sign-in?next="
+
+
 def test_the_front_door_leads_to_the_only_space(visit, alice, space):
     browser = visit(alice)
     assert browser.get("/")["Location"] == "/ui/"
