@@ -71,3 +71,10 @@ def test_the_two_commands_are_the_makefiles():
     makefile = (PROJECT / "Makefile").read_text()
     for target in re.findall(r"^make (\w+)", readme, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_the_metrics_that_documents_name_are_there(server):
+    offered = server.api().call("GET", "/metrics").content.decode()
+    named = {name for path in DOCUMENTS for name in re.findall(r"\boctoadmin_\w+", (PROJECT / path).read_text())}
+    assert named
+    assert [name for name in sorted(named) if f"# TYPE {name} " not in offered] == []
