@@ -55,7 +55,14 @@ owner AS (
 SELECT
     owner.owner, owner.holder_id, owner.in_session, owner.holding, owner.overdue, owner.beating, owner.waiting,
     owner.heard_at, owner.since, token.name AS token_name,
-    token.revoked_at IS NOT NULL OR coalesce(token.expires_at <= statement_timestamp(), false) AS token_is_dead,
+    (token.revoked_at IS NOT NULL OR coalesce(token.expires_at <= statement_timestamp(), false))
+        AND NOT (token.revoked_at IS NULL AND token.superseded_at IS NOT NULL AND EXISTS (
+            -- Its successor renews what it took.
+            SELECT FROM octo_token AS successor
+            WHERE successor.space_id = token.space_id AND successor.name = token.name
+              AND successor.superseded_at IS NULL AND successor.revoked_at IS NULL
+              AND coalesce(successor.expires_at > statement_timestamp(), true)
+        )) AS token_is_dead,
     count(*) OVER () AS found,
     statement_timestamp() AS now
 FROM owner

@@ -5,11 +5,18 @@
 -- on a row without a lock if there is nothing to list.
 --
 -- One pass over what is held finds the few that are suspect; what is usual for a lock stands in octo_usual_hold already.
+-- A token that was replaced is not dead: its successor renews what it took.
 -- A renewal is due at half of the TTL: a lock is forgotten when its own is late and its holder has renewed another since.
 WITH dead_token AS MATERIALIZED (
     SELECT id, name, coalesce(revoked_at, expires_at) AS ended_at, revoked_at IS NOT NULL AS revoked
     FROM octo_token
     WHERE space_id = %(space_id)s AND (revoked_at IS NOT NULL OR expires_at <= statement_timestamp())
+      AND NOT (revoked_at IS NULL AND superseded_at IS NOT NULL AND EXISTS (
+          SELECT FROM octo_token AS successor
+          WHERE successor.space_id = octo_token.space_id AND successor.name = octo_token.name
+            AND successor.superseded_at IS NULL AND successor.revoked_at IS NULL
+            AND coalesce(successor.expires_at > statement_timestamp(), true)
+      ))
 ),
 crowd AS MATERIALIZED (
     SELECT name, count(*) AS waiters, min(waiting_since) AS first_since

@@ -1,8 +1,12 @@
 """Stuck: an inbox that says why, and snoozing what somebody knows about."""
 
+from datetime import timedelta
+
 import pytest
 from django.db import connection
 
+from locks.actions import tokens
+from locks.actions.audit import Actor
 from locks.dashboard.stuck import count_stuck
 from locks.engine.execution import perform
 from locks.history.usual import forget_usual_holds, learn_usual_holds
@@ -67,6 +71,17 @@ def test_a_token_that_ended_while_it_holds(worker, visit, victor, url, field, wo
     assert reasons(reply) == {"job": ["dead_token"]}
     assert f"Its token worker {word}" in said(reply)
     assert "it runs out in 9 min" in said(reply)
+
+
+def test_what_a_replaced_token_took_is_not_stuck_while_its_successor_is_good(worker, visit, victor, url, now_url):
+    worker.takes("job", ttl_seconds=600)
+    _, successor = tokens.rotate(actor=Actor.of_shell(), token=Token.objects.get(), overlap=timedelta(0))
+    browser = visit(victor)
+    assert reasons(browser.get(url)) == {}
+    assert "no longer valid" not in browser.get(now_url + "owners").content.decode()
+    tokens.revoke(actor=Actor.of_shell(), token=successor)
+    assert reasons(browser.get(url)) == {"job": ["dead_token"]}
+    assert "no longer valid" in browser.get(now_url + "owners").content.decode()
 
 
 def test_past_the_longest_hold(worker, space, visit, victor, url):
