@@ -154,6 +154,7 @@ class Endpoint:
 
 
 READ, WRITE, HOOKS = Scope.LOCKS_READ, Scope.LOCKS_WRITE, Scope.WEBHOOKS_MANAGE
+ONE_TOKEN = "tokens/<publicid:public_id>"
 ONE_HOOK = "webhooks/<webhookid:public_id>"
 LEASE = {"lease_id": "{lease}"}
 
@@ -219,8 +220,10 @@ ENDPOINTS: list[Endpoint] = [
     Endpoint(route="auth/token/rotate", path="/auth/token/rotate", method="POST"),
     Endpoint(route="tokens", path="/tokens", scope=Scope.TOKENS_MANAGE),
     Endpoint(route="tokens", path="/tokens", method="POST", scope=Scope.TOKENS_MANAGE, body={"name": "another"}),
+    Endpoint(route=ONE_TOKEN, path="/tokens/{token}", scope=Scope.TOKENS_MANAGE, elsewhere=404),
+    Endpoint(route=ONE_TOKEN, path="/tokens/{token}", method="DELETE", scope=Scope.TOKENS_MANAGE, elsewhere=404),
     Endpoint(
-        route="tokens/<publicid:public_id>", path="/tokens/{token}", method="DELETE", scope=Scope.TOKENS_MANAGE,
+        route=ONE_TOKEN, path="/tokens/{token}?leases=release", method="DELETE", scope=Scope.TOKENS_MANAGE,
         elsewhere=404,
     ),
 ]  # fmt: skip

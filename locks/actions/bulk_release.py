@@ -138,8 +138,8 @@ def _request(batch: ReleaseBatch, row: ReleaseRow) -> requests.ForceRelease:
     return requests.ForceRelease(
         digest=None,
         space_id=batch.space_id,
-        user_id=batch.person_id,
-        user_name=batch.person_name,
+        actor_id=batch.person_id,
+        actor_name=batch.person_name,
         channel=Channel.WEB.value,
         address=batch.address,
         request_id=batch.request_id,

@@ -4,8 +4,8 @@ Through the engine, in batches, each lease guarded by the fencing token that was
 is looked at again.
 """
 
-from django.db.models import QuerySet
-from django.db.models.functions import Now
+from django.db.models import Case, Count, F, OuterRef, QuerySet, Subquery, When
+from django.db.models.functions import Coalesce, Now
 
 from locks.actions import clock
 from locks.actions.audit import Actor
@@ -14,7 +14,7 @@ from locks.engine.operations import force_release
 from locks.engine.requests import ForceRelease
 from locks.engine.settling import settle
 from locks.engine.verdicts import Verdict
-from locks.models import ActorKind, Lock, Space, Token
+from locks.models import Lock, Space, Token
 
 BATCH = 500
 # Of half a million leases somebody would wait too long; what is left runs out by itself, and the answer says so.
@@ -23,13 +23,31 @@ MOST_BATCHES = 40
 
 def live_leases(*, space: Space, token: Token | None = None) -> QuerySet[Lock]:
     held = Lock.objects.filter(space=space, lease_id__isnull=False, expires_at__gt=Now())
-    return held.filter(token=token) if token is not None else held
+    return held.annotate(held_by=_holder()).filter(held_by=token.pk) if token is not None else held
+
+
+def held_by_token(*, space: Space) -> dict[int, int]:
+    held = live_leases(space=space).annotate(held_by=_holder())
+    return dict(held.values_list("held_by").annotate(Count("pk")).order_by())
+
+
+def _holder() -> Case:
+    """Whose each lease is: that of the token which took it, or, once that was replaced and its overlap is over, that of
+    its successor, which renews it now. `dashboard/sql/tokens.sql` says the same."""
+    later = Token.objects.filter(
+        space=OuterRef("space_id"), name=OuterRef("token__name"), pk__gt=OuterRef("token_id")
+    )  # fmt: skip
+    successor = later.exclude(superseded_at__isnull=False, revoked_at=None, expires_at__lte=Now()).order_by("pk")
+    was_replaced = When(
+        token__superseded_at__isnull=False, token__revoked_at=None, token__expires_at__lte=Now(),
+        then=Coalesce(Subquery(successor.values("pk")[:1]), F("token_id")),
+    )  # fmt: skip
+    return Case(was_replaced, default=F("token_id"))
 
 
 def take_back(*, actor: Actor, space: Space, token: Token | None = None, reason: str) -> int:
     """Frees them and tells how many. To be called after the commit that keeps new ones from being taken: it waits for
     claims that were under way then, and takes what those got as well."""
-    assert actor.kind == ActorKind.USER
     since = clock.now()
     released = _take_back(actor=actor, space=space, token=token, reason=reason)
     settle(since)
@@ -42,8 +60,9 @@ def _take_back(*, actor: Actor, space: Space, token: Token | None, reason: str) 
         seen = live_leases(space=space, token=token).order_by("name").values_list("name", "fencing_token")[:BATCH]
         asked = [
             ForceRelease(
-                digest=None, space_id=space.pk, user_id=actor.id, user_name=actor.name, channel=actor.channel,
-                address=actor.address, request_id=actor.request_id, name=name, reason=reason, guard=fencing_token,
+                digest=None, space_id=space.pk, actor_kind=actor.kind, actor_id=actor.id, actor_name=actor.name,
+                channel=actor.channel, address=actor.address, request_id=actor.request_id, name=name, reason=reason,
+                guard=fencing_token,
             )
             for name, fencing_token in seen
         ]  # fmt: skip

@@ -5,15 +5,28 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
 
 from django.db import transaction
 from django.db.models.functions import Now
 
 from locks import bearer
+from locks.actions import clock
 from locks.actions.audit import Actor, record
 from locks.actions.clock import ClockTimestamp
-from locks.models import ActorKind, EventKind, Scope, Space, Token, User
+from locks.actions.leases import live_leases, take_back
+from locks.models import EventKind, Scope, Space, Token, User
+
+USUAL_LIFE = timedelta(days=90)
+
+
+class Expiry(Enum):
+    """When a token expires that is given no moment."""
+
+    USUAL = "usual"
+    NEVER = "never"
 
 
 def _create(*, space: Space, name: str, scopes: Sequence[str], prefixes: Sequence[str],
@@ -54,15 +67,21 @@ def issue(
     name: str,
     scopes: Sequence[str],
     prefixes: Sequence[str] = (),
-    expires_at: datetime | None = None,
+    expires_at: datetime | Expiry = Expiry.USUAL,
     created_by: User | None = None,
 ) -> tuple[str, Token]:
-    """The plaintext, which nothing else will ever see again, and the token. Only whoever runs the server may issue one
-    that never expires where the space does not allow it."""
-    if expires_at is None and not space.allows_eternal_tokens and actor.kind != ActorKind.SYSTEM:
+    """The plaintext, which nothing else will ever see again, and the token."""
+    if expires_at is Expiry.NEVER and not space.allows_eternal_tokens:
         raise MustExpire
+    match expires_at:
+        case Expiry.NEVER:
+            moment = None
+        case Expiry.USUAL:
+            moment = clock.now() + USUAL_LIFE
+        case _:
+            moment = expires_at
     plaintext, token = _create(
-        space=space, name=name, scopes=scopes, prefixes=prefixes, expires_at=expires_at, created_by=created_by
+        space=space, name=name, scopes=scopes, prefixes=prefixes, expires_at=moment, created_by=created_by
     )
     record(EventKind.TOKEN_ISSUED, actor=actor, space=space, token=token, detail=_detail(token))
     return plaintext, token
@@ -75,7 +94,8 @@ class NotRotatable(Exception):
 @transaction.atomic
 def rotate(*, actor: Actor, token: Token, overlap: timedelta, lasts: timedelta | None = None) -> tuple[str, Token]:
     """A new token with the same name and rights; the old one works on for the overlap. The new one expires when the old
-    one would have, unless it is told how long it lasts: a leaked token must not prolong itself."""
+    one would have, unless it is told how long it lasts: a leaked token must not prolong itself. The successor of one
+    that never expires does expire where the space does not allow that any more."""
     # Locked before it is looked at: a token that is revoked meanwhile must not live on in its successor.
     old = (
         Token.objects.select_for_update(of=("self",))
@@ -87,6 +107,8 @@ def rotate(*, actor: Actor, token: Token, overlap: timedelta, lasts: timedelta |
     if old.superseded_at or old.revoked_at or (old.expires_at and old.expires_at <= now):
         raise NotRotatable
     ends = now + overlap
+    if lasts is None and old.expires_at is None and not old.space.allows_eternal_tokens:
+        lasts = USUAL_LIFE
     expires_at = now + lasts if lasts else old.expires_at
     old.expires_at = min(old.expires_at, ends) if old.expires_at else ends
     old.superseded_at = now
@@ -112,3 +134,26 @@ def revoke(*, actor: Actor, token: Token, reason: str | None = None) -> bool:
             detail=_detail(token),
         )  # fmt: skip
     return bool(changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """What became of the leases of a token that was revoked."""
+
+    released: int
+    left: int
+
+
+def end(*, actor: Actor, token: Token, reason: str | None, release: bool) -> Ended | None:
+    """Revokes it and, if told, takes its leases back; otherwise they run out. None if it was revoked already.
+
+    Not in one transaction: claims that are under way when the token is revoked may still be granted, and are taken
+    back as well.
+    """
+    if not revoke(actor=actor, token=token, reason=reason):
+        return None
+    released = 0
+    if release:
+        because = f"token {token.name} was revoked" + (f": {reason}" if reason else "")
+        released = take_back(actor=actor, space=token.space, token=token, reason=because[:500])
+    return Ended(released=released, left=live_leases(space=token.space, token=token).count())

@@ -62,8 +62,8 @@ def _release(request: HttpRequest, locks: list[Lock], *, reason: str, delay: int
         requests.ForceRelease(
             digest=None,
             space_id=lock.space_id,
-            user_id=user.pk,
-            user_name=user.get_username(),
+            actor_id=user.pk,
+            actor_name=user.get_username(),
             channel=Channel.WEB.value,
             address=request.META.get("REMOTE_ADDR"),
             request_id=request_id(request),

@@ -125,8 +125,8 @@ def _force_of(asked: requests.ForceRelease) -> requests.Settle:
     return requests.Settle(
         digest=asked.digest, request_id=asked.request_id, channel=asked.channel, address=asked.address,
         name=asked.name, ending="force", guard=asked.guard, reason=asked.reason,
-        lock_delay_seconds=asked.lock_delay_seconds, space_id=asked.space_id, user_id=asked.user_id,
-        user_name=asked.user_name, detail=asked.detail,
+        lock_delay_seconds=asked.lock_delay_seconds, space_id=asked.space_id, actor_kind=asked.actor_kind,
+        actor_id=asked.actor_id, actor_name=asked.actor_name, detail=asked.detail,
     )  # fmt: skip
 
 

@@ -75,15 +75,16 @@ class Release(Caller):
 
 
 class ForceRelease(Caller, kw_only=True):
-    """By a token, or, where the digest is null, by a person whom the caller has authorised for the space."""
+    """By a token, or, where the digest is null, by somebody whom the caller has authorised for the space."""
 
     name: str
     reason: str
     guard: int | None = None
     lock_delay_seconds: int | None = None
     space_id: int | None = None
-    user_id: int | None = None
-    user_name: str | None = None
+    actor_kind: str = "user"
+    actor_id: int | None = None
+    actor_name: str | None = None
     # What else the event says: the batch it belongs to, for one.
     detail: dict[str, int | str] | None = None
 
@@ -99,8 +100,9 @@ class Settle(Caller, kw_only=True):
     reason: str | None = None
     lock_delay_seconds: int | None = None
     space_id: int | None = None
-    user_id: int | None = None
-    user_name: str | None = None
+    actor_kind: str = "user"
+    actor_id: int | None = None
+    actor_name: str | None = None
     detail: dict[str, int | str] | None = None
     # Of whoever leaves: when it picked the lease up, if it did.
     renewed_at: datetime | None = None

@@ -1,12 +1,18 @@
 """Tokens from the server's own command line."""
 
+from datetime import timedelta
 from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 
 from locks import bearer
-from locks.models import Event, Token
+from locks.bearer import parse
+from locks.engine.execution import perform
+from locks.engine.operations import acquire
+from locks.engine.requests import Acquire
+from locks.models import Event, Lock, Space, Token
 
 pytestmark = pytest.mark.django_db
 
@@ -25,8 +31,22 @@ def test_quiet_prints_only_the_token(space):
     printed = issue("--name", "ci", "--preset", "worker", "--quiet")
     assert bearer.parse(printed.removesuffix("\n")) is not None
     token = Token.objects.get(name="ci")
-    assert (token.scopes, token.expires_at) == (["locks:read", "locks:write"], None)
+    assert token.scopes == ["locks:read", "locks:write"]
+    assert timedelta(days=89) < token.expires_at - timezone.now() <= timedelta(days=90)
     assert Event.objects.get(kind="token_issued").channel == "cli"
+
+
+def test_never_only_where_the_space_allows_it_and_with_a_warning(space):
+    with pytest.raises(CommandError, match=r"blue/main does not allow tokens that never expire\. Give it --days"):
+        issue("--name", "ci", "--never")
+    assert not Token.objects.exists()
+    Space.objects.update(allows_eternal_tokens=True)
+    printed, warned = StringIO(), StringIO()
+    arguments = ("--team", "blue", "--name", "ci", "--never", "--quiet")
+    call_command("issue_token", *arguments, stdout=printed, stderr=warned)
+    assert parse(printed.getvalue().removesuffix("\n")) is not None, "a script takes all of it for the token"
+    assert "never expires" in warned.getvalue()
+    assert Token.objects.get().expires_at is None
 
 
 def test_without_quiet_it_says_what_the_token_may_do(space):
@@ -57,3 +77,20 @@ def test_revoking_is_audited_and_happens_once(space):
         run("revoke_token", public_id)
     with pytest.raises(CommandError, match="no token"):
         run("revoke_token", "nonsense")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told", "left"), [((), "left to run out: 2", 2), (("--release",), "released: 2", 0)]
+)
+def test_revoking_can_release_what_the_token_holds(space, worker_token, arguments, told, left):
+    held = parse(worker_token)
+    asked = [Acquire(digest=held.digest.hex(), name=name, ttl_seconds=600) for name in ("a", "b")]
+    perform(acquire(asked))
+    # Left to another statement, which hands it on.
+    Lock.objects.filter(name="b").update(last_waiter=1)
+    printed = run("revoke_token", held.public_id, *arguments)
+    assert told in printed
+    assert Lock.objects.filter(lease_id__isnull=False).count() == left
+    for event in Event.objects.filter(kind="force_released"):
+        assert (event.actor_kind, event.actor_id, event.actor_name) == ("system", None, "manage.py")
+        assert event.channel == "cli"

@@ -1,8 +1,9 @@
-"""Tokens: who am I, issue, list, rotate, revoke."""
+"""Tokens: who am I, issue, list, look at one, rotate, revoke."""
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 from django.db import IntegrityError, transaction
@@ -14,15 +15,16 @@ from rest_framework.request import Request
 
 from locks.actions import tokens
 from locks.actions.audit import Actor
+from locks.actions.leases import held_by_token
 from locks.api.authentication import HoldsToken
 from locks.api.endpoint import Endpoint, answer, no_content, request_id
 from locks.api.errors import Code, Refusal, invalid_input, scope_missing
 from locks.api.handler import not_found
 from locks.api.messages import TEXT_PATTERN
-from locks.api.parsing import check_text, decoder, parse_body
+from locks.api.parsing import check_text, decoder, parse_body, query_choice
 from locks.api.schema import OpenApiTypes, describe, query
 from locks.api.usage import usage
-from locks.models import Scope, Token
+from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
 
 _LONGEST_OVERLAP = 30 * 86_400
@@ -46,6 +48,16 @@ class TokenDescription(msgspec.Struct, kw_only=True):
     last_used_at: datetime | None
 
 
+class ListedToken(TokenDescription, kw_only=True):
+    """`created_by` is null for what a program or the server's shell issued. `superseded_at` is when it was rotated."""
+
+    created_by: str | None
+    superseded_at: datetime | None
+    last_used_address: str | None
+    last_used_agent: str | None
+    live_leases: int
+
+
 class WhoAmI(msgspec.Struct, kw_only=True):
     team: str
     space: str
@@ -54,7 +66,7 @@ class WhoAmI(msgspec.Struct, kw_only=True):
 
 
 class TokenList(msgspec.Struct, kw_only=True):
-    tokens: list[TokenDescription]
+    tokens: list[ListedToken]
 
 
 class IssueBody(msgspec.Struct, kw_only=True):
@@ -75,6 +87,14 @@ class IssuedToken(msgspec.Struct, kw_only=True):
     expires_at: datetime | None
 
 
+class RevokedToken(msgspec.Struct, kw_only=True):
+    """How many leases were released, and how many are left to run out."""
+
+    public_id: str
+    released: int
+    left: int
+
+
 class RotateBody(msgspec.Struct, kw_only=True):
     overlap_seconds: Annotated[int, Meta(ge=0, le=_LONGEST_OVERLAP)] = 0
 
@@ -91,17 +111,33 @@ def _scopes(token: Token) -> list[ScopeName]:
     return cast(list[ScopeName], list(token.scopes))
 
 
-def _describe(token: Token) -> TokenDescription:
-    return TokenDescription(
-        public_id=token.public_id,
-        name=token.name,
-        scopes=_scopes(token),
-        prefixes=list(token.prefixes),
-        created_at=token.created_at,
-        expires_at=token.expires_at,
-        revoked_at=token.revoked_at,
-        last_used_at=token.last_used_at,
-    )
+def _description(token: Token) -> dict[str, Any]:
+    return {
+        "public_id": token.public_id,
+        "name": token.name,
+        "scopes": _scopes(token),
+        "prefixes": list(token.prefixes),
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "revoked_at": token.revoked_at,
+        "last_used_at": token.last_used_at,
+    }
+
+
+def _listed(tokens_found: Sequence[Token], *, space: Space) -> list[ListedToken]:
+    """As on the page: with who made them, who uses them and what they hold."""
+    held = held_by_token(space=space)
+    return [
+        ListedToken(
+            **_description(token),
+            created_by=token.created_by.get_username() if token.created_by else None,
+            superseded_at=token.superseded_at,
+            last_used_address=token.last_used_address,
+            last_used_agent=token.last_used_agent or None,
+            live_leases=held.get(token.pk, 0),
+        )
+        for token in tokens_found
+    ]
 
 
 class TokenEndpoint(Endpoint):
@@ -132,7 +168,7 @@ class WhoAmIView(TokenEndpoint):
             WhoAmI(
                 team=token.space.team.slug,
                 space=token.space.slug,
-                token=_describe(token),
+                token=TokenDescription(**_description(token)),
                 scopes=_scopes(token),
             )
         )
@@ -151,14 +187,15 @@ class TokensView(TokenEndpoint):
         parameters=[query("revoked", OpenApiTypes.BOOL, "Whether to list revoked ones as well.")],
     )
     def get(self, request: Request) -> HttpResponse:
-        known = Token.objects.filter(space_id=_own(request).space_id).order_by("-created_at", "-id")
+        own = _own(request)
+        known = Token.objects.select_related("created_by").filter(space_id=own.space_id).order_by("-created_at", "-id")
         revoked = request.GET.get("revoked", "false").lower()
         if revoked not in ("true", "false"):
             raise invalid_input(422, "revoked must be true or false.")
         if revoked == "false":
             known = known.filter(revoked_at__isnull=True)
-        own = _own(request)
-        return answer(TokenList(tokens=[_describe(token) for token in known[:1000] if is_within(own, token.prefixes)]))
+        shown = [token for token in known[:1000] if is_within(own, token.prefixes)]
+        return answer(TokenList(tokens=_listed(shown, space=own.space)))
 
     @describe(
         "issue_token",
@@ -201,23 +238,52 @@ class TokensView(TokenEndpoint):
 class TokenView(TokenEndpoint):
     scope = Scope.TOKENS_MANAGE
 
+    def token(self, request: Request, public_id: str) -> Token:
+        """Of the token's space, and within its prefixes: others do not exist for it."""
+        own = _own(request)
+        known = Token.objects.select_related("created_by", "space__team").filter(space_id=own.space_id)
+        found = known.filter(public_id=public_id).first()
+        if found is None or not is_within(own, found.prefixes):
+            raise not_found()
+        return found
+
+    @describe(
+        "get_token",
+        "One token of this space",
+        tag="Tokens",
+        scope="tokens:manage",
+        answers={200: ListedToken},
+        errors=(404,),
+    )
+    def get(self, request: Request, public_id: str) -> HttpResponse:
+        (shown,) = _listed([self.token(request, public_id)], space=_own(request).space)
+        return answer(shown)
+
     @describe(
         "revoke_token",
         "Revoke a token of this space",
         tag="Tokens",
         scope="tokens:manage",
-        answers={204: None},
-        errors=(404,),
+        answers={200: RevokedToken, 204: None},
+        errors=(404, 422),
+        parameters=[
+            query(
+                "leases",
+                {"type": "string", "enum": ["expire", "release"]},
+                "What becomes of the leases it holds: `expire` lets them run out and answers 204; `release` takes them "
+                "back at once, those included that are being claimed now, and answers 200 with their number.",
+            )
+        ],
     )
     def delete(self, request: Request, public_id: str) -> HttpResponse:
-        token = Token.objects.filter(space_id=_own(request).space_id, public_id=public_id).first()
-        if (
-            token is None
-            or not is_within(_own(request), token.prefixes)
-            or not tokens.revoke(actor=self.actor(request), token=token)
-        ):
+        leases = query_choice(request._request, "leases", ("expire", "release"))
+        token = self.token(request, public_id)
+        ended = tokens.end(actor=self.actor(request), token=token, reason=None, release=leases == "release")
+        if ended is None:
             raise not_found()
-        return no_content()
+        if leases == "expire":
+            return no_content()
+        return answer(RevokedToken(public_id=token.public_id, released=ended.released, left=ended.left))
 
 
 class RotateView(TokenEndpoint):

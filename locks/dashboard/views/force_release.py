@@ -58,8 +58,8 @@ def _release(request: HttpRequest, place: Place, name: str, wanted: dict[str, An
     asked = requests.ForceRelease(
         digest=None,
         space_id=place.space.pk,
-        user_id=user.pk,
-        user_name=user.get_username(),
+        actor_id=user.pk,
+        actor_name=user.get_username(),
         channel=Channel.WEB.value,
         address=request.META.get("REMOTE_ADDR"),
         request_id=request_id(request),

@@ -12,7 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from locks.actions import clock, leases
+from locks.actions import clock
 from locks.actions import tokens as actions
 from locks.dashboard import snippets
 from locks.dashboard.access import Place, actor, in_space, managing, person
@@ -54,7 +54,7 @@ def issue(request: HttpRequest, place: Place) -> HttpResponse:
             name=form.cleaned_data["name"],
             scopes=form.scopes_chosen,
             prefixes=form.cleaned_data["prefixes"],
-            expires_at=form.expires_at,
+            expires_at=form.expires_at or actions.Expiry.NEVER,
             created_by=person(request),
         )
     except (IntegrityError, actions.MustExpire):
@@ -119,13 +119,12 @@ def revoke(request: HttpRequest, place: Place, public_id: str) -> HttpResponse:
         return _dialog(request, place, "tokens/revoke.html", context, status=422 if request.method == "POST" else 200)
     stored = Token.objects.select_related("space__team").get(pk=token.id)
     reason = form.cleaned_data["reason"].strip() or None
-    if not actions.revoke(actor=actor(request), token=stored, reason=reason):
+    release = form.cleaned_data["leases"] == "release"
+    ended = actions.end(actor=actor(request), token=stored, reason=reason, release=release)
+    if ended is None:
         return _dialog(request, place, "tokens/revoke.html", context, status=409)
-    if form.cleaned_data["leases"] == "release":
-        because = f"token {token.name} was revoked" + (f": {reason}" if reason else "")
-        context["released"] = leases.take_back(
-            actor=actor(request), space=place.space, token=stored, reason=because[:500]
-        )
+    if release:
+        context["released"] = ended.released
     response = _dialog(request, place, "tokens/revoked.html", {**context, "token": _find(place, public_id)})
     response["HX-Trigger"] = "octo:changed"
     return response

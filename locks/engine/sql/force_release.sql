@@ -1,7 +1,7 @@
 -- Force-release: one row for each request of the batch, in its order.
 --
--- $1 is a JSON array of requests.ForceRelease. Whoever asks is a token (its digest is given and checked here) or a
--- person, whom the caller has authorised for the space. The guard, when given, is the fencing token they were
+-- $1 is a JSON array of requests.ForceRelease. Whoever asks is a token (its digest is given and checked here) or
+-- somebody whom the caller has authorised for the space. The guard, when given, is the fencing token they were
 -- looking at: if the lock has changed hands since, nothing happens. Locks first, then the clock, as in acquire.sql.
 -- Where somebody may be in line, or the lease is tied to a session, it is left to settle.sql.
 WITH caller AS MATERIALIZED (
@@ -10,9 +10,9 @@ WITH caller AS MATERIALIZED (
         request.channel, request.address, request.detail,
         coalesce(live.space_id, space.id) AS space_id,
         coalesce(live.team_id, space.team_id) AS team_id,
-        coalesce(live.token_id, request.user_id) AS actor_id,
-        coalesce(live.token_name, request.user_name) AS actor_name,
-        CASE WHEN request.digest IS NULL THEN 'user' ELSE 'token' END AS actor_kind,
+        coalesce(live.token_id, request.actor_id) AS actor_id,
+        coalesce(live.token_name, request.actor_name) AS actor_name,
+        CASE WHEN request.digest IS NULL THEN request.actor_kind ELSE 'token' END AS actor_kind,
         live.requests_per_second,
         CASE
             WHEN request.digest IS NULL THEN CASE WHEN space.id IS NULL THEN 'no_lease' END
@@ -21,8 +21,8 @@ WITH caller AS MATERIALIZED (
             WHEN NOT octo_name_is_within(request.name, live.prefixes) THEN 'name_not_allowed'
         END AS refusal
     FROM json_to_recordset($1::json) AS request (
-        n int, digest text, space_id bigint, user_id bigint, user_name text, request_id text, channel text,
-        address inet, name text COLLATE "C", guard bigint, reason text, lock_delay_seconds int, detail jsonb
+        n int, digest text, space_id bigint, actor_kind text, actor_id bigint, actor_name text, request_id text,
+        channel text, address inet, name text COLLATE "C", guard bigint, reason text, lock_delay_seconds int, detail jsonb
     )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1

@@ -24,9 +24,9 @@ WITH caller AS MATERIALIZED (
         request.lock_delay_seconds, request.request_id, request.channel, request.address, request.detail,
         request.renewed_at,
         coalesce(live.space_id, space.id) AS space_id,
-        CASE WHEN request.ending <> 'leave' THEN coalesce(live.token_id, request.user_id) END AS actor_id,
-        CASE WHEN request.ending <> 'leave' THEN coalesce(live.token_name, request.user_name) END AS actor_name,
-        CASE WHEN request.digest IS NULL THEN 'user' ELSE 'token' END AS actor_kind,
+        CASE WHEN request.ending <> 'leave' THEN coalesce(live.token_id, request.actor_id) END AS actor_id,
+        CASE WHEN request.ending <> 'leave' THEN coalesce(live.token_name, request.actor_name) END AS actor_name,
+        CASE WHEN request.digest IS NULL THEN request.actor_kind ELSE 'token' END AS actor_kind,
         live.requests_per_second,
         CASE
             WHEN request.digest IS NULL THEN CASE WHEN space.id IS NULL THEN 'no_lease' END
@@ -36,8 +36,8 @@ WITH caller AS MATERIALIZED (
             WHEN NOT octo_name_is_within(request.name, live.prefixes) THEN 'name_not_allowed'
         END AS refusal
     FROM json_to_recordset($1::json) AS request (
-        n int, digest text, space_id bigint, user_id bigint, user_name text, request_id text, channel text,
-        address inet, name text COLLATE "C", ending text, lease_id uuid, guard bigint, reason text,
+        n int, digest text, space_id bigint, actor_kind text, actor_id bigint, actor_name text, request_id text,
+        channel text, address inet, name text COLLATE "C", ending text, lease_id uuid, guard bigint, reason text,
         lock_delay_seconds int, detail jsonb, renewed_at timestamptz
     )
     LEFT JOIN LATERAL (
@@ -252,8 +252,9 @@ recorded AS (
             1 AS step, ended.now AS at, ended.kind, ended.team_id, ended.space_id, ended.name, ended.fencing_token,
             ended.owner, ended.holder_id, ended.metadata, ended.token_id,
             CASE WHEN ended.kind = 'expired' THEN 'system' ELSE coalesce(ended.actor_kind, 'token') END AS actor_kind,
-            CASE WHEN ended.kind <> 'expired' THEN coalesce(ended.actor_id, ended.token_id) END AS actor_id,
             -- A session and a waiting request are their token's: what ends with them, it ended.
+            CASE WHEN ended.kind = 'expired' THEN NULL WHEN ended.actor_name IS NULL THEN ended.token_id
+                 ELSE ended.actor_id END AS actor_id,
             CASE WHEN ended.kind = 'expired' THEN 'expiry'
                  ELSE coalesce(ended.actor_name, token.name, 'session') END AS actor_name,
             ended.channel, ended.address, ended.request_id, ended.reason,

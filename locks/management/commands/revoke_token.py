@@ -16,12 +16,21 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("public_id", help="the part between the first two underscores; never the whole token")
         parser.add_argument("--reason", help="why, for the audit history")
+        parser.add_argument(
+            "--release", action="store_true", help="take back its leases at once (default: they run out)"
+        )
 
     def handle(self, **options: Any) -> None:
         public_id = options["public_id"]
         token = Token.objects.select_related("space__team").filter(public_id=public_id).first()
         if token is None:
             raise CommandError("There is no token with that public id.")
-        if not tokens.revoke(actor=Actor.of_shell(), token=token, reason=options["reason"]):
+        actor = Actor.of_shell()
+        ended = tokens.end(actor=actor, token=token, reason=options["reason"], release=options["release"])
+        if ended is None:
             raise CommandError(f"{token} was revoked already.")
         self.stdout.write(f"{token} in {token.space} is revoked.")
+        if options["release"]:
+            self.stdout.write(f"Leases released: {ended.released}.")
+        if ended.left:
+            self.stdout.write(f"Leases left to run out: {ended.left}.")

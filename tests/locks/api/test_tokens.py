@@ -1,14 +1,18 @@
-"""Tokens over HTTP: who am I, issue, list, rotate, revoke."""
+"""Tokens over HTTP: who am I, issue, list, look at one, rotate, revoke."""
 
 import hashlib
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from locks.actions import tokens
 from locks.actions.audit import Actor
 from locks.api.usage import usage
-from locks.models import Event, Space, Token
+from locks.models import Event, Lock, Space, Token
 from tests.conftest import issue
 
 pytestmark = pytest.mark.django_db
@@ -81,6 +85,95 @@ def test_the_list_has_no_secrets_and_no_other_space(call, managing, red_space):
     listed = call("GET", "/tokens", token=managing)
     assert {token["name"] for token in listed.json()["tokens"]} == {"manager", "operator"}
     assert "digest" not in listed.content.decode()
+
+
+def test_each_is_shown_with_who_made_it_who_uses_it_and_what_it_holds(call, managing, space, alice):
+    _, theirs = tokens.issue(
+        actor=Actor.of_user(alice), space=space, name="ci", scopes=["locks:read"], created_by=alice,
+        expires_at=timezone.now() + timedelta(days=3),
+    )  # fmt: skip
+    for name in ("a", "b"):
+        call("POST", f"/locks/{name}/acquire", token=managing, **{"User-Agent": "octo/1.0"})
+    usage.flush()
+    listed = {token["name"]: token for token in call("GET", "/tokens", token=managing).json()["tokens"]}
+    own, other = listed["manager"], listed["ci"]
+    assert (own["created_by"], own["live_leases"]) == (None, 2)
+    assert (own["last_used_address"], own["last_used_agent"]) == ("127.0.0.1", "octo/1.0")
+    assert own["last_used_at"]
+    assert (other["created_by"], other["live_leases"], other["last_used_at"]) == ("alice", 0, None)
+    assert (other["last_used_address"], other["last_used_agent"], other["superseded_at"]) == (None, None, None)
+    assert other["expires_at"].endswith("Z")
+    assert call("GET", f"/tokens/{theirs.public_id}", token=managing).json() == other
+
+
+def test_the_list_asks_the_database_as_often_for_many_as_for_one(call, managing, space, alice):
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as asked:
+            assert call("GET", "/tokens", token=managing).status_code == 200
+        return len(asked)
+
+    few = queries()
+    for number in range(5):
+        terms = {"name": f"ci-{number}", "scopes": ["locks:read"], "created_by": alice}
+        tokens.issue(actor=Actor.of_shell(), space=space, **terms)
+    assert queries() == few
+
+
+def test_a_token_of_another_space_or_outside_the_prefixes_cannot_be_looked_at(call, managing, space, red_space):
+    bound = issue(space, "bound", "tokens:manage", prefixes=["ci/"])
+    stranger = issue(red_space, "stranger", "locks:read")
+    for token, other in ((managing, stranger), (bound, managing)):
+        assert call("GET", f"/tokens/{other.split('_')[1]}", token=token).status_code == 404
+
+
+def test_revoking_can_release_what_the_token_holds_and_says_how_much(call, managing, worker_token, space):
+    """Also what belongs to a session and what somebody waits for, which the engine frees in another way."""
+    session = call("POST", "/sessions", token=worker_token).json()["session_id"]
+    for name, terms in (("plain", {}), ("of-session", {"session_id": session}), ("wanted", {})):
+        call("POST", f"/locks/{name}/acquire", {"ttl_seconds": 600, **terms}, token=worker_token)
+    call("POST", "/locks/of-another/acquire", {"ttl_seconds": 600}, token=managing)
+    Lock.objects.filter(name="wanted").update(last_waiter=1)
+    public_id = worker_token.split("_")[1]
+    ended = call("DELETE", f"/tokens/{public_id}?leases=release", token=managing)
+    assert (ended.status_code, ended.json()) == (200, {"public_id": public_id, "released": 3, "left": 0})
+    assert [lock["name"] for lock in call("GET", "/locks").json()["locks"]] == ["of-another"]
+    manager = Token.objects.get(name="manager")
+    for event in Event.objects.filter(kind="force_released"):
+        assert (event.actor_kind, event.actor_id, event.actor_name) == ("token", manager.pk, "manager")
+        assert (event.channel, event.reason) == ("api", "token worker was revoked")
+        assert event.request_id == ended["X-Request-Id"]
+        assert event.token_id == Token.objects.get(name="worker").pk
+
+
+@pytest.mark.parametrize("query", ["", "?leases=expire"])
+def test_unless_it_is_told_revoking_lets_leases_run_out(call, managing, worker_token, query):
+    call("POST", "/locks/a/acquire", {"ttl_seconds": 600}, token=worker_token)
+    public_id = worker_token.split("_")[1]
+    assert call("DELETE", f"/tokens/{public_id}{query}", token=managing).status_code == 204
+    assert call("GET", "/locks/a").json()["status"] == "held"
+    assert call("GET", f"/tokens/{public_id}", token=managing).json()["live_leases"] == 1
+
+
+def test_an_unknown_wish_for_the_leases_revokes_nothing(call, managing, worker_token):
+    refused = call("DELETE", f"/tokens/{worker_token.split('_')[1]}?leases=eat", token=managing)
+    assert (refused.status_code, refused.json()["details"]) == (422, "leases must be one of: expire, release.")
+    assert call("GET", "/locks/a", token=worker_token).status_code == 200
+
+
+def test_what_a_replaced_token_took_is_its_successors(call, managing, worker_token):
+    """From the end of the overlap on; before that each is listed with its own."""
+    call("POST", "/locks/a/acquire", {"ttl_seconds": 600}, token=worker_token)
+    old, new = worker_token, call("POST", "/auth/token/rotate", {"overlap_seconds": 60}, token=worker_token)
+    old_id, new_id = old.split("_")[1], new.json()["public_id"]
+
+    def held() -> list[int]:
+        return [call("GET", f"/tokens/{one}", token=managing).json()["live_leases"] for one in (old_id, new_id)]
+
+    assert held() == [1, 0]
+    Token.objects.filter(public_id=old_id).update(expires_at=Now())
+    assert held() == [0, 1]
+    assert call("DELETE", f"/tokens/{new_id}?leases=release", token=managing).json()["released"] == 1
+    assert call("GET", "/locks/a").json()["status"] == "free"
 
 
 def test_revoking_stops_the_very_next_request_and_happens_once(call, managing, worker_token):

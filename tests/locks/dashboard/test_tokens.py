@@ -106,9 +106,16 @@ def test_never_only_where_the_space_allows_it_and_with_a_warning(visit, alice, u
     assert Token.objects.get().expires_at is None
 
 
-def test_nobody_but_the_server_s_own_shell_issues_an_eternal_token_against_the_rule(space, alice):
-    with pytest.raises(tokens.MustExpire):
-        tokens.issue(actor=Actor.of_user(alice), space=space, name="x", scopes=["locks:read"])
+def test_nobody_issues_an_eternal_token_against_the_rule(space, alice):
+    for actor in (Actor.of_user(alice), Actor.of_shell()):
+        with pytest.raises(tokens.MustExpire):
+            tokens.issue(actor=actor, space=space, name="x", scopes=["locks:read"], expires_at=tokens.Expiry.NEVER)
+
+
+def test_the_successor_of_an_eternal_token_expires_where_the_rule_has_changed_since(space, worker_token):
+    Token.objects.update(expires_at=None)
+    _, successor = tokens.rotate(actor=Actor.of_shell(), token=Token.objects.get(), overlap=timedelta(0))
+    assert timedelta(days=89) < successor.expires_at - timezone.now() <= timedelta(days=90)
 
 
 def test_a_date_lasts_to_the_end_of_its_day(visit, alice, url):
@@ -236,6 +243,14 @@ def test_revoking_lets_leases_run_out_or_releases_them(visit, alice, url, worker
     target = f"{url}/{other.split('_')[1]}/revoke"
     assert "1 lease will run out" in visit(alice).post(target, {"leases": "expire"}).content.decode()
     assert Lock.objects.filter(lease_id__isnull=False).count() == 1
+
+
+def test_what_a_replaced_token_took_is_listed_with_its_successor(visit, alice, url, worker):
+    worker.takes("job", ttl_seconds=600)
+    tokens.rotate(actor=Actor.of_shell(), token=Token.objects.get(), overlap=timedelta(0))
+    (row,) = visit(alice).get(url).context["found"].rows
+    assert (row.name, row.live_leases) == ("worker", 1)
+    assert "holds <b>1 live lease</b>" in visit(alice).get(f"{url}/{row.public_id}/revoke").content.decode()
 
 
 def test_first_use_turns_live(visit, alice, url, space):

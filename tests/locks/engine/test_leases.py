@@ -158,7 +158,7 @@ def test_a_person_force_releases_by_space(engine, space, olga):
 
     engine.acquire("deploy-main")
     asked = requests.ForceRelease(
-        digest=None, space_id=space.pk, user_id=olga.pk, user_name="olga", name="deploy-main", reason="stuck",
+        digest=None, space_id=space.pk, actor_id=olga.pk, actor_name="olga", name="deploy-main", reason="stuck",
         channel="web",
     )  # fmt: skip
     (done,) = perform(force_release([asked]))
