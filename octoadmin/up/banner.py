@@ -26,7 +26,7 @@ def first(*, url: str, data: Path, welcome: Welcome) -> str:
     Dashboard   {url}
     Sign in     {welcome.username}   {welcome.password}
     Token       {welcome.token}
-                for workers, in the space {welcome.space}
+                for workers, in the space {welcome.space}, for 90 days
     Data        {data}
 
   The password and the token are shown this once. Take a lock:

@@ -1,17 +1,19 @@
 """`manage.py issue_token`: a bearer token for a space, shown once."""
 
 from argparse import ArgumentParser
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
-from django.utils import timezone
 
-from locks.actions import tokens
+from locks.actions import clock, tokens
 from locks.actions.audit import Actor
 from locks.models import Scope, Space
 from locks.models.token import PRESETS
+
+MOST_DAYS = 3_650
+NEVER_WARNING = "this token never expires. If it leaks, it works until somebody revokes it."
 
 
 def find_space(*, team: str, space: str) -> Space:
@@ -20,6 +22,12 @@ def find_space(*, team: str, space: str) -> Space:
     except Space.DoesNotExist:
         known = [str(one) for one in Space.objects.select_related("team").order_by("team__slug", "slug")[:20]]
         raise CommandError(f"There is no space {team}/{space}. There are: {', '.join(known) or 'none'}.") from None
+
+
+def _expiry(*, days: int | None, never: bool) -> datetime | tokens.Expiry:
+    if never:
+        return tokens.Expiry.NEVER
+    return clock.now() + timedelta(days=days) if days else tokens.Expiry.USUAL
 
 
 class Command(BaseCommand):
@@ -34,14 +42,16 @@ class Command(BaseCommand):
             "--scope", dest="scopes", action="append", choices=Scope.values, help="a scope, instead of the preset's"
         )
         parser.add_argument("--prefix", dest="prefixes", action="append", default=[], help="bind it to such names")
-        parser.add_argument("--days", type=int, default=None, help="expires after this many days (default: never)")
+        life = parser.add_mutually_exclusive_group()
+        life.add_argument("--days", type=int, help=f"expires after this many days (default: {tokens.USUAL_LIFE.days})")
+        life.add_argument("--never", action="store_true", help="never expires; the space has to allow that")
         parser.add_argument("--quiet", action="store_true", help="print the token and nothing else")
 
     def handle(self, **options: Any) -> None:
         space = find_space(team=options["team"], space=options["space"])
         days = options["days"]
-        if days is not None and days < 1:
-            raise CommandError("--days must be at least 1.")
+        if days is not None and not 1 <= days <= MOST_DAYS:
+            raise CommandError(f"--days must be at least 1 and at most {MOST_DAYS}.")
         try:
             plaintext, token = tokens.issue(
                 actor=Actor.of_shell(),
@@ -49,10 +59,17 @@ class Command(BaseCommand):
                 name=options["name"],
                 scopes=options["scopes"] or PRESETS[options["preset"]],
                 prefixes=options["prefixes"],
-                expires_at=timezone.now() + timedelta(days=days) if days else None,
+                expires_at=_expiry(days=days, never=options["never"]),
             )
+        except tokens.MustExpire:
+            raise CommandError(
+                f"{space} does not allow tokens that never expire. Give it --days, or change the limits of the space."
+            ) from None
         except IntegrityError:
             raise CommandError(f"{space} has a token named {options['name']!r} already. Take another name.") from None
+        if token.expires_at is None:
+            # Not on stdout, which a script takes for the token.
+            self.stderr.write(self.style.WARNING(f"Warning: {NEVER_WARNING}"))
         if options["quiet"]:
             self.stdout.write(plaintext)
             return
