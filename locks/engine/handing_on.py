@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+import msgspec
+
 from locks.engine import outcomes, requests, statements
 from locks.engine.rounds import MOST_ROUNDS, Operation, Undecided, encode
 from locks.engine.verdicts import Verdict
-
-# A session's locks end in one statement, unless there are more than anybody should have to wait for.
-MOST_AT_ONCE = 5_000
 
 
 def settle(asked: Sequence[requests.Settle]) -> Operation[list[outcomes.Settled]]:
@@ -25,7 +24,7 @@ def settle(asked: Sequence[requests.Settle]) -> Operation[list[outcomes.Settled]
                 again[row.n] = pending[row.n]
                 continue
             answers.setdefault(row.n, row)
-            if row.raced:
+            if row.raced and row.name in row.raced:
                 # It has ended as it was to end; what is left to do is to find out who is next.
                 again[row.n] = _only_look(pending[row.n])
         if not again:
@@ -77,14 +76,11 @@ def leave(waiters: Sequence[int], *, server_id: UUID | None = None) -> Operation
     return left
 
 
-def free_sessions(session_ids: Sequence[UUID]) -> Operation[None]:
-    """Records how the locks that were tied to sessions which are over have ended, and takes them out of every line."""
-    session_ids = list(session_ids)
-    names: list[outcomes.LockName]
-    while True:
-        names = yield statements.LOCKS_OF_SESSIONS, [session_ids, MOST_AT_ONCE]
-        yield from settle_names(names)
-        if len(names) < MOST_AT_ONCE:
-            break
-    waiters = yield statements.LEAVE_WITH_SESSIONS, [session_ids]
-    yield from leave(waiters)
+def settle_session(asked: requests.OfSession) -> Operation[outcomes.SessionEnded]:
+    """Ends a session for its token, or, where nobody asks, sees to one that is over: with all that is tied to it."""
+    request = requests.Settle(**msgspec.structs.asdict(asked), ending="session")
+    row: outcomes.Settled
+    (row,) = yield statements.SETTLE, [encode([request])]
+    if row.raced and row.space_id is not None:
+        yield from settle_names(outcomes.LockName(row.space_id, name) for name in row.raced)
+    return outcomes.SessionEnded(row.verdict, asked.session_id, row.now, row.space_id, row.requests_per_second)

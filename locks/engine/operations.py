@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from locks.engine import outcomes, requests, statements
-from locks.engine.handing_on import free_sessions, settle
+from locks.engine.handing_on import settle, settle_session
 from locks.engine.rounds import MOST_ROUNDS, encode
 from locks.engine.rounds import Operation as Operation  # noqa: PLC0414 -- whoever has verbs has these
 from locks.engine.rounds import Undecided as Undecided  # noqa: PLC0414
@@ -204,11 +204,7 @@ def keep_alive(asked: Sequence[requests.OfSession]) -> Operation[list[outcomes.K
 
 
 def end_session(asked: requests.OfSession) -> Operation[outcomes.SessionEnded]:
-    """Its locks are free with the first statement; the others record it and hand them on."""
-    (row,) = yield statements.END_SESSION, [encode(asked)]
-    if row.verdict == Verdict.ENDED:
-        yield from free_sessions([asked.session_id])
-    return row  # type: ignore[no-any-return]
+    return settle_session(asked)
 
 
 def sessions(

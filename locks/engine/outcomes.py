@@ -154,8 +154,8 @@ class Listed(msgspec.Struct):
 
 
 class Settled(msgspec.Struct):
-    """What became of one lock. Where it was released, the fields tell of who had it. `raced`: somebody has joined the
-    line meanwhile, so it has to be settled once more."""
+    """What became of one lock. Where it was released, the fields tell of who had it. `raced` are the names, of all that
+    were settled, whose line somebody has joined meanwhile: they have to be settled once more."""
 
     n: int
     verdict: str
@@ -168,7 +168,7 @@ class Settled(msgspec.Struct):
     expires_at: datetime
     available_at: datetime | None
     event_id: int | None
-    raced: bool
+    raced: list[str] | None
     servers_told: int
     now: datetime
     space_id: int | None

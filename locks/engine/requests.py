@@ -91,10 +91,11 @@ class ForceRelease(Caller, kw_only=True):
 
 class Settle(Caller, kw_only=True):
     """To end what is over and hand it on; with an `ending`, what is not over too. By a token for its own space, or by
-    whoever may do so for the space that is named."""
+    whoever may do so for the space that is named. A session, alone, instead of a name: with all that is tied to it."""
 
-    name: str
-    ending: Literal["release", "force", "leave"] | None = None
+    name: str = ""
+    session_id: UUID | None = None
+    ending: Literal["release", "force", "leave", "session"] | None = None
     lease_id: UUID | None = None
     guard: int | None = None
     reason: str | None = None

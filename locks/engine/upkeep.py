@@ -10,11 +10,13 @@ from uuid import UUID
 
 import msgspec
 
-from locks.engine.handing_on import free_sessions, settle_names
+from locks.engine import requests
+from locks.engine.handing_on import settle_names, settle_session
 from locks.engine.operations import count_live
 from locks.engine.outcomes import LockName
 from locks.engine.rounds import Operation
 from locks.engine.statements import Statement
+from locks.engine.verdicts import Verdict
 
 # Large enough to keep up, small enough that an acquire of a name in the batch waits for milliseconds only.
 SWEEP_BATCH = 1000
@@ -57,7 +59,6 @@ SWEEP = _load("sweep", Swept)
 STALE_COUNTS = _load("stale_counts", _only)
 FORGET_IDLE = _load("forget_idle", Forgotten)
 SWEEP_SESSIONS = _load("sweep_sessions", SweptSessions)
-SETTLE_SESSIONS = _load("settle_sessions", _only)
 FORGET_SESSIONS = _load("forget_sessions", _only)
 FORGET_WAITERS = _load("forget_waiters", _only)
 
@@ -76,19 +77,17 @@ def sweep(*, batch: int = SWEEP_BATCH) -> Operation[int]:
 
 
 def sweep_sessions(*, batch: int = SWEEP_BATCH) -> Operation[int]:
-    """Frees what was tied to sessions that are over, and tells how many there were. Each session's locks end in one
-    commit."""
+    """Sees to the sessions that are over, each in one commit with what was tied to it. Tells how many there were."""
     ended = 0
     swept: SweptSessions
     while True:
         (swept,) = yield SWEEP_SESSIONS, [batch]
+        settled = 0
         for session_id in swept.over:
-            yield from free_sessions([session_id])
-        settled: int = 0
-        if swept.over:
-            (settled,) = yield SETTLE_SESSIONS, [swept.over]
+            row = yield from settle_session(requests.OfSession(digest=None, channel="task", session_id=session_id))
+            settled += row.verdict == Verdict.ENDED
         ended += settled
-        # Sessions that are over and could not be seen to now keep their timers; the next sweep finds them.
+        # If another sweep sees to them, it does so to the rest as well.
         if swept.found < batch or not settled:
             return ended
 

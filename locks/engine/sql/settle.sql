@@ -4,6 +4,11 @@
 -- line for it and has gone), or null to end only what is over anyway. The plain statements come here for every lock that
 -- is tied to a session which may be dead, or for which somebody may be in line.
 --
+-- Or one request, alone, whose `ending` is session: all locks that are tied to the session end with it, it leaves every
+-- line, and its own end is recorded, all in this one commit. A token ends a session that lives; nobody (the sweep) sees to
+-- one that is over. A lock that is being tied to it at this moment is in no snapshot of ours. It is over all the same, and
+-- is seen to by whoever asks for it or by the sweep, for which an ended session keeps its timer.
+--
 -- Who is over. Sessions are looked at after all locks are locked, in the order of their ids, and FOR SHARE: a keepalive
 -- that is under way is waited for and counts, and one that comes later waits for us and finds the session over. So nobody
 -- can prolong a session between our look at the clock and our commit. The clock comes after that.
@@ -17,33 +22,41 @@
 --
 -- What is handed on is a lease like any other, except that it runs out soon unless it is picked up (pick_up.sql).
 --
--- Order of locking, everywhere: locks by (space, name), then sessions by id, then waiters.
+-- Order of locking, everywhere: locks by (space, name), then sessions by id, then waiters. Whoever waits for a waiter's row
+-- has the lock of its name; whoever has not takes the rows that nobody works on (SKIP LOCKED) and waits for nothing after.
+-- So no circle can close at a waiter, in whatever order they are taken. A session that is ended is the only one that its
+-- statement locks: a lock that others have taken from it meanwhile is left alone, with whatever it is tied to by then.
 WITH caller AS MATERIALIZED (
     SELECT
         request.n, request.name, request.ending, request.lease_id, request.guard, request.reason,
         request.lock_delay_seconds, request.request_id, request.channel, request.address, request.detail,
         request.renewed_at,
-        coalesce(live.space_id, space.id) AS space_id,
+        session.id AS session_id,
+        coalesce(live.space_id, space.id, session.space_id) AS space_id,
         CASE WHEN request.ending <> 'leave' THEN coalesce(live.token_id, request.actor_id) END AS actor_id,
         CASE WHEN request.ending <> 'leave' THEN coalesce(live.token_name, request.actor_name) END AS actor_name,
-        CASE WHEN request.digest IS NULL THEN request.actor_kind ELSE 'token' END AS actor_kind,
+        CASE WHEN request.digest IS NULL AND request.ending <> 'leave' THEN request.actor_kind ELSE 'token' END AS actor_kind,
         live.requests_per_second,
         CASE
-            WHEN request.digest IS NULL THEN CASE WHEN space.id IS NULL THEN 'no_lease' END
+            WHEN request.digest IS NULL THEN
+                CASE WHEN request.ending IS DISTINCT FROM 'session' AND space.id IS NULL THEN 'no_lease' END
             WHEN live.token_id IS NULL THEN 'unauthenticated'
-            WHEN request.ending = 'release' AND NOT 'locks:write' = ANY (live.scopes) THEN 'scope_missing'
+            WHEN request.ending IN ('release', 'session') AND NOT 'locks:write' = ANY (live.scopes) THEN 'scope_missing'
             WHEN request.ending = 'force' AND NOT 'locks:force' = ANY (live.scopes) THEN 'scope_missing'
+            WHEN request.ending = 'session' THEN NULL
             WHEN NOT octo_name_is_within(request.name, live.prefixes) THEN 'name_not_allowed'
         END AS refusal
     FROM json_to_recordset($1::json) AS request (
         n int, digest text, space_id bigint, actor_kind text, actor_id bigint, actor_name text, request_id text,
         channel text, address inet, name text COLLATE "C", ending text, lease_id uuid, guard bigint, reason text,
-        lock_delay_seconds int, detail jsonb, renewed_at timestamptz
+        lock_delay_seconds int, detail jsonb, renewed_at timestamptz, session_id uuid
     )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
     ) AS live ON true
     LEFT JOIN octo_space AS space ON request.digest IS NULL AND space.id = request.space_id
+    LEFT JOIN octo_session AS session
+        ON session.id = request.session_id AND (request.digest IS NULL OR session.token_id = live.token_id)
 ),
 seen AS MATERIALIZED (
     SELECT caller.*, lock.id, lock.last_waiter
@@ -52,11 +65,17 @@ seen AS MATERIALIZED (
         SELECT id, last_waiter FROM octo_lock
         WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
     ) AS lock
-    WHERE caller.refusal IS NULL
+    WHERE caller.refusal IS NULL AND caller.ending IS DISTINCT FROM 'session'
+    UNION ALL
+    SELECT caller.*, lock.id, lock.last_waiter
+    FROM caller
+    JOIN octo_lock AS lock ON lock.session_id = caller.session_id
+    WHERE caller.refusal IS NULL AND lock.tied_to IS NOT NULL
 ),
 -- Each lock once, with whoever was the first to ask us to look at it.
 locked AS MATERIALIZED (
-    SELECT lock.*, first.last_waiter AS seen_last_waiter, first.channel, first.request_id
+    SELECT lock.*, first.last_waiter AS seen_last_waiter, first.channel AS seen_channel, first.request_id AS seen_request_id,
+        first.session_id AS ends_with
     FROM (SELECT DISTINCT ON (id) * FROM seen ORDER BY id, n) AS first
     JOIN octo_lock AS lock ON lock.id = first.id
     ORDER BY lock.space_id, lock.name
@@ -65,26 +84,48 @@ locked AS MATERIALIZED (
 tie AS MATERIALIZED (
     SELECT session.id, session.ended_at, session.expires_at
     FROM octo_session AS session
-    WHERE session.id = ANY (ARRAY(SELECT tied_to FROM locked WHERE tied_to IS NOT NULL))
+    WHERE session.id = ANY (ARRAY(SELECT tied_to FROM locked WHERE tied_to IS NOT NULL AND ends_with IS NULL))
     ORDER BY session.id
     FOR SHARE
 ),
+-- The session that is to end, once its locks are locked.
+leaving AS MATERIALIZED (
+    SELECT session.*
+    FROM octo_session AS session
+    WHERE session.id = (SELECT session_id FROM caller WHERE refusal IS NULL AND session_id IS NOT NULL)
+      AND (SELECT count(*) FROM locked) >= 0
+    FOR NO KEY UPDATE
+),
 clock AS MATERIALIZED (
-    SELECT clock_timestamp() AS now, locks, sessions
+    SELECT clock_timestamp() AS now, locks, sessions, ending
     FROM (SELECT count(*) AS locks FROM locked) AS all_locked
     CROSS JOIN (SELECT count(*) AS sessions FROM tie) AS all_looked_at
+    CROSS JOIN (SELECT count(*) AS ending FROM leaving) AS all_to_end
+),
+-- Until when the sessions live: what a token ends, ends now.
+lifetime AS MATERIALIZED (
+    SELECT id, ended_at, expires_at FROM tie
+    UNION ALL
+    SELECT
+        leaving.id,
+        CASE WHEN caller.actor_id IS NULL THEN leaving.ended_at ELSE least(leaving.ended_at, clock.now) END,
+        leaving.expires_at
+    FROM leaving
+    CROSS JOIN clock
+    JOIN caller ON caller.session_id = leaving.id
 ),
 standing AS MATERIALIZED (
     SELECT
-        locked.*, clock.now, space.team_id,
-        least(locked.expires_at, tie.ended_at, tie.expires_at) AS lives_until,
-        tie.ended_at AS session_ended_at, tie.expires_at AS session_expires_at,
+        locked.*, clock.now, space.team_id, space.archived_at,
+        least(locked.expires_at, session.ended_at, session.expires_at) AS lives_until,
+        session.ended_at AS session_ended_at, session.expires_at AS session_expires_at,
         -- It was tied after our snapshot, to a session that is younger than that.
-        locked.tied_to IS NOT NULL AND tie.id IS NULL AS is_unknown
+        locked.tied_to IS NOT NULL AND session.id IS NULL AS is_unknown
     FROM locked
     CROSS JOIN clock
     JOIN octo_space AS space ON space.id = locked.space_id
-    LEFT JOIN tie ON tie.id = locked.tied_to
+    LEFT JOIN lifetime AS session ON session.id = locked.tied_to
+    WHERE locked.ends_with IS NULL OR locked.tied_to = locked.ends_with
 ),
 judged AS MATERIALIZED (
     SELECT
@@ -102,71 +143,76 @@ judged AS MATERIALIZED (
         END AS verdict
     FROM seen
     JOIN standing USING (id)
+    WHERE seen.session_id IS NULL
 ),
 -- Of several requests to end one lease the first does, and the others come too late.
 wanted AS MATERIALIZED (
     SELECT DISTINCT ON (id) * FROM judged WHERE verdict = 'released' ORDER BY id, n
 ),
--- How each lease ended, and when: a session that was ended gives its locks back, one that ran out lets them run out.
-ended AS MATERIALIZED (
+-- Which leases are over, how each ended, and when: a session that was ended gives its locks back, one that ran out lets
+-- them run out. From here on each step carries what the later ones need: planned for few locks, joins between them would be
+-- nested loops, and a session may have thousands.
+outcome AS MATERIALIZED (
     SELECT
-        standing.id, wanted.n, standing.now, standing.team_id, standing.space_id, standing.name, standing.lease_id,
-        standing.fencing_token, standing.owner, standing.holder_id, standing.metadata, standing.token_id,
-        standing.acquired_at, standing.expires_at,
-        CASE
-            WHEN wanted.ending = 'force' THEN 'force_released'
-            WHEN wanted.n IS NOT NULL OR standing.session_ended_at <= standing.lives_until THEN 'released'
-            ELSE 'expired'
-        END AS kind,
+        standing.*, wanted.n, wanted.ending, wanted.reason AS wanted_reason, wanted.actor_kind, wanted.actor_id,
+        wanted.actor_name, wanted.address, wanted.detail,
+        coalesce(wanted.channel, standing.seen_channel) AS channel,
+        coalesce(wanted.request_id, standing.seen_request_id) AS request_id,
+        coalesce(wanted.lock_delay_seconds, standing.lock_delay_seconds) AS delay_seconds,
         CASE WHEN wanted.n IS NOT NULL THEN standing.now
              ELSE greatest(standing.lives_until, standing.acquired_at) END AS over_at,
-        CASE
-            WHEN wanted.ending = 'leave' THEN 'whoever waited for it had gone'
-            WHEN wanted.n IS NOT NULL THEN wanted.reason
-            WHEN standing.session_ended_at <= standing.lives_until THEN 'its session was ended'
-            WHEN standing.session_expires_at <= standing.lives_until THEN 'its session ran out'
-            WHEN EXISTS (
-                SELECT FROM octo_waiter AS waiter
-                WHERE waiter.space_id = standing.space_id AND waiter.name = standing.name
-                  AND waiter.lease_id = standing.lease_id
-            ) THEN 'handed on, but not picked up'
-        END AS reason,
-        wanted.actor_kind, wanted.actor_id, wanted.actor_name, wanted.address, wanted.detail,
-        coalesce(wanted.channel, standing.channel) AS channel,
-        coalesce(wanted.request_id, standing.request_id) AS request_id,
-        coalesce(wanted.lock_delay_seconds, standing.lock_delay_seconds) AS delay_seconds
+        standing.lease_id IS NOT NULL AND NOT standing.is_unknown
+            AND (wanted.n IS NOT NULL OR standing.lives_until <= standing.now) AS has_ended
     FROM standing
     LEFT JOIN wanted USING (id)
-    WHERE standing.lease_id IS NOT NULL
-      AND NOT standing.is_unknown
-      AND (wanted.n IS NOT NULL OR standing.lives_until <= standing.now)
 ),
--- The locks that are free now, and until when they stay closed.
+ended AS MATERIALIZED (
+    SELECT
+        outcome.*,
+        CASE
+            WHEN ending = 'force' THEN 'force_released'
+            WHEN n IS NOT NULL OR session_ended_at <= lives_until THEN 'released'
+            ELSE 'expired'
+        END AS kind,
+        CASE
+            WHEN ending = 'leave' THEN 'whoever waited for it had gone'
+            WHEN n IS NOT NULL THEN wanted_reason
+            WHEN session_ended_at <= lives_until THEN 'its session was ended'
+            WHEN session_expires_at <= lives_until THEN 'its session ran out'
+            WHEN EXISTS (
+                SELECT FROM octo_waiter AS waiter
+                WHERE waiter.space_id = outcome.space_id AND waiter.name = outcome.name
+                  AND waiter.lease_id = outcome.lease_id
+            ) THEN 'handed on, but not picked up'
+        END AS reason
+    FROM outcome
+    WHERE has_ended
+),
+-- The locks that are free now, until when they stay closed, and who is next where they do not.
 free AS MATERIALIZED (
     SELECT
-        standing.id, standing.space_id, standing.name, standing.now, standing.team_id, standing.fencing_token,
-        standing.last_waiter, standing.seen_last_waiter,
-        coalesce(ended.delay_seconds, standing.lock_delay_seconds) AS delay_seconds,
-        CASE WHEN ended.id IS NULL THEN standing.available_at
-             ELSE ended.over_at + nullif(ended.delay_seconds, 0) * interval '1 second' END AS available_at,
-        ended.id IS NOT NULL AS has_ended
-    FROM standing
-    LEFT JOIN ended USING (id)
-    WHERE standing.lease_id IS NULL OR ended.id IS NOT NULL
+        id, space_id, name, now, team_id, archived_at, fencing_token, last_waiter, seen_last_waiter, delay_seconds,
+        has_ended,
+        CASE WHEN has_ended THEN over_at + nullif(delay_seconds, 0) * interval '1 second'
+             ELSE available_at END AS available_at
+    FROM outcome
+    WHERE has_ended OR lease_id IS NULL
 ),
-open AS MATERIALIZED (
-    SELECT * FROM free WHERE last_waiter IS NOT NULL AND coalesce(available_at <= now, true)
-),
-next AS MATERIALIZED (
+served AS MATERIALIZED (
     SELECT
-        open.id AS lock_id, open.space_id, open.name, open.now, open.team_id, first.*,
-        gen_random_uuid() AS new_lease_id,
-        octo_next_fencing_token(open.fencing_token, open.now) AS new_fencing_token,
+        free.id, free.space_id, free.name, free.now, free.team_id, free.fencing_token, free.last_waiter,
+        free.delay_seconds, free.has_ended, free.available_at,
+        free.last_waiter IS NOT NULL AND coalesce(free.available_at <= free.now, true) AS is_open,
+        free.last_waiter IS DISTINCT FROM free.seen_last_waiter AS was_joined,
+        first.*,
+        CASE WHEN first.waiter_id IS NOT NULL THEN gen_random_uuid() END AS new_lease_id,
+        CASE WHEN first.waiter_id IS NOT NULL THEN octo_next_fencing_token(free.fencing_token, free.now)
+             END AS new_fencing_token,
         octo_holder_id(first.public_id, first.session_id) AS new_holder_id,
         -- PICK_UP_SECONDS in locks/engine/line.py.
-        open.now + interval '850 milliseconds' AS until
-    FROM open
-    CROSS JOIN LATERAL (
+        CASE WHEN first.waiter_id IS NOT NULL THEN free.now + interval '850 milliseconds' END AS until
+    FROM free
+    LEFT JOIN LATERAL (
         SELECT
             waiter.id AS waiter_id, waiter.server_id, waiter.token_id, waiter.session_id, waiter.tied_to, waiter.owner,
             waiter.metadata, waiter.ttl_seconds, waiter.lock_delay_seconds, waiter.idempotency_digest,
@@ -174,56 +220,61 @@ next AS MATERIALIZED (
             token.public_id, token.name AS token_name
         FROM octo_waiter AS waiter
         JOIN octo_token AS token ON token.id = waiter.token_id
-        WHERE waiter.space_id = open.space_id
-          AND waiter.name = open.name
+        WHERE free.last_waiter IS NOT NULL
+          AND coalesce(free.available_at <= free.now, true)
+          AND free.archived_at IS NULL
+          AND waiter.space_id = free.space_id
+          AND waiter.name = free.name
           AND waiter.lease_id IS NULL
-          AND waiter.gives_up_at > open.now
+          AND waiter.gives_up_at > free.now
           -- SILENT_SECONDS in locks/engine/line.py.
           AND EXISTS (
               SELECT FROM octo_server AS server
               WHERE server.id = waiter.server_id
                 AND server.seen_at > statement_timestamp() - interval '900 milliseconds')
           AND token.revoked_at IS NULL
-          AND coalesce(token.expires_at > open.now, true)
+          AND coalesce(token.expires_at > free.now, true)
+          AND 'locks:write' = ANY (token.scopes)
+          AND octo_name_is_within(waiter.name, token.prefixes)
           AND (waiter.session_id IS NULL OR EXISTS (
               SELECT FROM octo_session AS session
-              WHERE session.id = waiter.session_id AND session.ended_at IS NULL AND session.expires_at > open.now))
+              WHERE session.id = waiter.session_id AND session.ended_at IS NULL AND session.expires_at > free.now
+                AND session.id IS DISTINCT FROM (SELECT id FROM leaving)))
         ORDER BY waiter.arrival, waiter.id
         LIMIT 1
         FOR UPDATE OF waiter
-    ) AS first
+    ) AS first ON true
 ),
--- Nobody in line is there any more, and nobody has joined since.
-deserted AS MATERIALIZED (
-    SELECT id, space_id, name FROM open
-    WHERE last_waiter = seen_last_waiter AND id NOT IN (SELECT lock_id FROM next)
+next AS MATERIALIZED (
+    SELECT * FROM served WHERE waiter_id IS NOT NULL
 ),
 changed AS (
     UPDATE octo_lock AS lock SET
-        fencing_token = coalesce(next.new_fencing_token, free.fencing_token),
-        lease_id = next.new_lease_id,
-        holder_id = next.new_holder_id,
-        token_id = next.token_id,
-        session_id = next.session_id,
-        tied_to = next.tied_to,
-        owner = next.owner,
-        metadata = next.metadata,
-        ttl_seconds = next.ttl_seconds,
-        acquired_at = next.now,
-        renewed_at = next.now,
-        expires_at = next.until,
-        renewals = CASE WHEN next.lock_id IS NOT NULL THEN 0 END,
-        idempotency_digest = next.idempotency_digest,
-        request_digest = next.request_digest,
-        sweep_at = next.until,
-        lock_delay_seconds = coalesce(next.lock_delay_seconds, free.delay_seconds),
-        available_at = CASE WHEN next.lock_id IS NULL THEN free.available_at END,
-        last_waiter = CASE WHEN deserted.id IS NULL THEN free.last_waiter END,
-        changed_at = free.now
-    FROM free
-    LEFT JOIN next ON next.lock_id = free.id
-    LEFT JOIN deserted ON deserted.id = free.id
-    WHERE lock.id = free.id AND (free.has_ended OR next.lock_id IS NOT NULL OR deserted.id IS NOT NULL)
+        fencing_token = coalesce(served.new_fencing_token, served.fencing_token),
+        lease_id = served.new_lease_id,
+        holder_id = served.new_holder_id,
+        token_id = served.token_id,
+        session_id = served.session_id,
+        tied_to = served.tied_to,
+        owner = served.owner,
+        metadata = served.metadata,
+        ttl_seconds = served.ttl_seconds,
+        acquired_at = CASE WHEN served.waiter_id IS NOT NULL THEN served.now END,
+        renewed_at = CASE WHEN served.waiter_id IS NOT NULL THEN served.now END,
+        expires_at = served.until,
+        renewals = CASE WHEN served.waiter_id IS NOT NULL THEN 0 END,
+        idempotency_digest = served.idempotency_digest,
+        request_digest = served.request_digest,
+        sweep_at = served.until,
+        lock_delay_seconds = coalesce(served.lock_delay_seconds, served.delay_seconds),
+        available_at = CASE WHEN served.waiter_id IS NULL THEN served.available_at END,
+        -- Where nobody in line is there any more, and nobody has joined since, there is no line.
+        last_waiter = CASE
+            WHEN served.waiter_id IS NOT NULL OR served.was_joined OR NOT served.is_open THEN served.last_waiter END,
+        changed_at = served.now
+    FROM served
+    WHERE lock.id = served.id
+      AND (served.has_ended OR served.waiter_id IS NOT NULL OR served.is_open AND NOT served.was_joined)
 ),
 handed AS (
     UPDATE octo_waiter AS waiter SET lease_id = next.new_lease_id FROM next WHERE waiter.id = next.waiter_id
@@ -232,12 +283,45 @@ handed AS (
 removed AS (
     DELETE FROM octo_waiter AS waiter
     USING (
-        SELECT space_id, name, NULL::uuid AS lease_id FROM deserted
+        SELECT space_id, name, NULL::uuid AS lease_id FROM served
+        WHERE is_open AND NOT was_joined AND waiter_id IS NULL
         UNION ALL
-        SELECT space_id, name, lease_id FROM ended
+        SELECT space_id, name, lease_id FROM ended WHERE last_waiter IS NOT NULL
     ) AS gone
     WHERE waiter.space_id = gone.space_id AND waiter.name = gone.name
       AND waiter.lease_id IS NOT DISTINCT FROM gone.lease_id
+),
+closed AS (
+    UPDATE octo_session AS session SET
+        ended_at = lifetime.ended_at,
+        sweep_at = CASE WHEN caller.actor_id IS NOT NULL THEN least(leaving.sweep_at, clock.now) END
+    FROM leaving
+    JOIN lifetime USING (id)
+    JOIN caller ON caller.session_id = leaving.id
+    CROSS JOIN clock
+    WHERE session.id = leaving.id
+      AND CASE
+          WHEN caller.actor_id IS NOT NULL THEN leaving.ended_at IS NULL AND leaving.expires_at > clock.now
+          ELSE leaving.sweep_at IS NOT NULL AND least(leaving.ended_at, leaving.expires_at) <= clock.now
+      END
+    RETURNING
+        session.id, session.space_id, session.owner, session.metadata, session.token_id, session.created_at,
+        least(session.ended_at, session.expires_at) AS over_at,
+        CASE WHEN caller.actor_id IS NOT NULL THEN 'session_ended'
+             WHEN leaving.ended_at IS NULL THEN 'session_expired' END AS kind
+),
+-- It leaves every line. What it was handed there and has not picked up ends with its other locks.
+waited AS MATERIALIZED (
+    SELECT waiter.id
+    FROM octo_waiter AS waiter
+    JOIN lifetime ON lifetime.id = waiter.session_id
+    JOIN leaving ON leaving.id = lifetime.id
+    CROSS JOIN clock
+    WHERE waiter.lease_id IS NULL AND least(lifetime.ended_at, lifetime.expires_at) <= clock.now
+    FOR UPDATE OF waiter SKIP LOCKED
+),
+left_line AS (
+    DELETE FROM octo_waiter AS waiter USING waited WHERE waiter.id = waited.id
 ),
 recorded AS (
     INSERT INTO octo_event (
@@ -270,8 +354,21 @@ recorded AS (
             next.address, next.request_id, NULL, NULL, NULL,
             jsonb_build_object('waited_ms', octo_ms(next.now - next.waiting_since))
         FROM next
+        UNION ALL
+        SELECT
+            3, clock.now, closed.kind, space.team_id, closed.space_id, NULL, NULL, closed.owner, NULL, closed.metadata,
+            closed.token_id, CASE WHEN caller.actor_id IS NULL THEN 'system' ELSE 'token' END, caller.actor_id,
+            coalesce(caller.actor_name, 'expiry'), caller.channel, caller.address, caller.request_id, NULL,
+            octo_ms(closed.over_at - closed.created_at),
+            CASE WHEN caller.actor_id IS NULL THEN octo_ms(clock.now - closed.over_at) END,
+            jsonb_build_object('session_id', closed.id)
+        FROM closed
+        JOIN caller ON caller.session_id = closed.id
+        JOIN octo_space AS space ON space.id = closed.space_id
+        CROSS JOIN clock
+        WHERE closed.kind IS NOT NULL
     ) AS history
-    ORDER BY space_id, name, step
+    ORDER BY space_id, name NULLS FIRST, step
     RETURNING id, kind, space_id, lock_name
 ),
 -- Only here, where somebody waits: a commit that notifies takes a lock that all such commits share.
@@ -284,6 +381,12 @@ SELECT
     caller.n,
     CASE
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
+        WHEN caller.ending = 'session' THEN
+            CASE
+                WHEN closed.id IS NOT NULL THEN 'ended'
+                WHEN leaving.id IS NOT NULL THEN 'session_over'
+                ELSE 'no_session'
+            END
         WHEN judged.verdict = 'released' AND judged.n <> wanted.n THEN 'no_lease'
         WHEN judged.n IS NOT NULL THEN judged.verdict
         WHEN seen.n IS NOT NULL THEN 'again'
@@ -299,8 +402,9 @@ SELECT
     ended.expires_at,
     free.available_at,
     recorded.id AS event_id,
-    coalesce(
-        open.id IS NOT NULL AND next.lock_id IS NULL AND open.last_waiter IS DISTINCT FROM open.seen_last_waiter, false
+    (
+        SELECT array_agg(served.name) FROM served
+        WHERE served.is_open AND served.was_joined AND served.waiter_id IS NULL
     ) AS raced,
     told.servers,
     clock_timestamp() AS now,
@@ -308,13 +412,13 @@ SELECT
     caller.requests_per_second
 FROM caller
 CROSS JOIN told
-LEFT JOIN seen USING (n)
-LEFT JOIN judged USING (n)
+LEFT JOIN seen ON seen.n = caller.n AND seen.session_id IS NULL
+LEFT JOIN judged ON judged.n = caller.n
 LEFT JOIN wanted ON wanted.id = judged.id
 LEFT JOIN ended ON ended.n = caller.n
 LEFT JOIN free ON free.id = seen.id
-LEFT JOIN open ON open.id = seen.id
-LEFT JOIN next ON next.lock_id = seen.id
+LEFT JOIN leaving ON leaving.id = caller.session_id
+LEFT JOIN closed ON closed.id = caller.session_id
 LEFT JOIN recorded ON recorded.kind = 'force_released'
     AND recorded.space_id = caller.space_id AND recorded.lock_name = caller.name AND ended.n IS NOT NULL
 ORDER BY caller.n

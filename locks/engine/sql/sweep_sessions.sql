@@ -1,7 +1,7 @@
 -- Finds sessions that are over and whose end was not seen to yet. One row: how many were looked at, and which are over.
 --
 -- $1 is the most sessions to look at. Like a lock's, the timer of a session is never moved by a heartbeat. A session that
--- lives is looked at again when it ends; one that is over keeps its timer, and is found again, until settled.sql clears it.
+-- lives is looked at again when it ends; one that is over keeps its timer, and is found again, until settle.sql clears it.
 WITH due AS MATERIALIZED (
     SELECT id, ended_at, expires_at
     FROM octo_session

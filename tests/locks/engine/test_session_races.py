@@ -3,16 +3,17 @@
 import time
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import Unavailable, perform
 from locks.engine.operations import acquire
 from locks.engine.upkeep import sweep_sessions
 from locks.history.verification import verify
 from locks.models import Event, Lock, Session
 from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
 from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.test_waiting import Waiting
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -112,11 +113,61 @@ def test_ending_and_taking_over_record_each_end_once(engine, other, living):
     with transaction.atomic():
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
         ending = other.waits(engine.end_session, living)
-        # Free already, although its end is not recorded yet.
-        assert engine.acquire("other", owner="second").verdict == "acquired"
+        # Nothing of it is over as long as not everything is.
+        assert engine.acquire("other", owner="second").verdict == "held"
+        assert engine.keep_alive(living).verdict == "kept_alive"
     assert ending.result(LONGEST_WAIT).verdict == "ended"
+    assert engine.acquire("other", owner="second").verdict == "acquired"
     for name in ("deploy", "other"):
         assert Event.objects.filter(lock_name=name, kind="released").count() == 1
+    assert perform(verify()).contradictions == []
+
+
+def test_ending_that_is_killed_halfway_has_changed_nothing(engine, other, living):
+    """It has the first lock already and waits for the second."""
+    waiting = Waiting(engine)
+    waiting.stand("deploy", owner="next")
+    with transaction.atomic():
+        Lock.objects.select_for_update(no_key=True).get(name="other")
+        ending = other.waits(engine.end_session, living)
+        other.end(*other.waiting())
+    assert isinstance(ending.exception(LONGEST_WAIT), Unavailable)
+    assert engine.keep_alive(living).verdict == "kept_alive"
+    assert {engine.inspect(name).owner for name in ("deploy", "other")} == {"first"}
+    assert not Event.objects.filter(kind__in=["released", "session_ended"]).exists()
+    assert engine.end_session(living).verdict == "ended"
+    assert [handed.owner for handed in waiting.pick_up()] == ["next"]
+    assert engine.inspect("other").verdict == "free"
+
+
+@pytest.mark.parametrize("ends", ["ended", "expires"])
+def test_all_that_a_session_had_ends_in_one_commit(engine, living, ends):
+    if ends == "ended":
+        engine.end_session(living)
+    else:
+        pass_seconds(61)
+        perform(sweep_sessions())
+    kinds = ("released", "session_ended") if ends == "ended" else ("expired", "session_expired")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT array_agg(kind || coalesce(' ' || lock_name, '') ORDER BY id) FROM octo_event"
+            " WHERE kind = ANY (%s) GROUP BY txid",
+            [list(kinds)],
+        )
+        commits = [recorded for (recorded,) in cursor.fetchall()]
+    assert commits == [[kinds[1], f"{kinds[0]} deploy", f"{kinds[0]} other"]]
+
+
+def test_a_lock_that_others_took_from_a_dying_session_is_left_to_them(engine, other, living):
+    """Its row is waited for; by then it is tied to a session of theirs."""
+    theirs = engine.open_session(owner="second").session_id
+    with transaction.atomic():
+        engine.force_release("deploy")
+        assert engine.acquire("deploy", session_id=theirs).verdict == "acquired"
+        ending = other.waits(engine.end_session, living)
+    assert ending.result(LONGEST_WAIT).verdict == "ended"
+    assert engine.inspect("deploy").owner == "second"
+    assert engine.inspect("other").verdict == "free"
     assert perform(verify()).contradictions == []
 
 

@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import pytest
 from django.db import connection
+from django.db.models.functions import Now
 
 from locks.engine import outcomes, requests
 from locks.engine.execution import perform
@@ -12,7 +13,8 @@ from locks.engine.line import attend, pick_up, settle_open_names, stand_in_line
 from locks.engine.operations import release
 from locks.engine.upkeep import forget_waiters, sweep, sweep_sessions
 from locks.history.verification import verify
-from locks.models import Event, Lock, Server, Space, Waiter
+from locks.models import Event, Lock, Server, Space, Token, Waiter
+from tests.conftest import issue
 from tests.locks.engine.conftest import Engine
 from tests.locks.engine.passing_time import pass_seconds
 
@@ -235,7 +237,9 @@ class TestGone:
         server.engine.release("deploy", held.lease_id)
         perform(leave([leaver.waiter_id]))
         assert [handed.owner for handed in server.pick_up()] == ["b"]
-        assert Event.objects.get(owner="a", kind="released").reason == "whoever waited for it had gone"
+        released = Event.objects.get(owner="a", kind="released")
+        assert (released.actor_kind, released.actor_name) == ("token", "operator")
+        assert released.reason == "whoever waited for it had gone"
 
     def test_whoever_leaves_takes_nothing_from_a_retry(self, server, held):
         key = {"idempotency_digest": "00" * 32, "request_digest": "11" * 32}
@@ -269,6 +273,27 @@ class TestGone:
         pass_seconds(11)
         server.engine.release("deploy", held.lease_id)
         assert [handed.owner for handed in server.pick_up()] == ["patient"]
+
+    @pytest.mark.parametrize(
+        "lost", [{"scopes": ["locks:read"]}, {"prefixes": ["other/"]}, {"revoked_at": Now()}, {"expires_at": Now()}],
+        ids=lambda lost: next(iter(lost)),
+    )  # fmt: skip
+    def test_a_waiter_whose_token_may_no_longer_have_it_is_passed_over(self, server, held, space, lost):
+        other = Waiting(Engine(issue(space, "other", "locks:write")))
+        other.stand(owner="other")
+        server.stand(owner="patient")
+        Token.objects.filter(name="other").update(**lost)
+        server.engine.release("deploy", held.lease_id)
+        assert other.pick_up() == []
+        assert [handed.owner for handed in server.pick_up()] == ["patient"]
+
+    def test_in_an_archived_space_nobody_is_handed_anything(self, server, held):
+        server.stand(owner="patient")
+        Space.objects.update(archived_at=Now())
+        pass_seconds(601)
+        assert perform(sweep()) == 1
+        assert owners_and_kinds()[1:] == [("holder", "expired")]
+        assert not Waiter.objects.exists()
 
     def test_the_end_of_a_session_takes_it_out_of_every_line(self, server, held):
         session = server.engine.open_session().session_id
