@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from locks.engine import outcomes, requests, statements
-from locks.engine.handing_on import settle_names
+from locks.engine.handing_on import leave, settle_names
 from locks.engine.rounds import Operation, encode
 
 SILENT_SECONDS = 0.9
@@ -44,4 +44,7 @@ def waiters_of(server_id: UUID) -> Operation[list[int]]:
 
 
 def retire(server_id: UUID) -> Operation[None]:
+    """Takes all its requests out of every line first; what they were handed is given on."""
+    waiters = yield statements.WAITERS_OF, [server_id]
+    yield from leave(waiters, server_id=server_id)
     yield statements.RETIRE, [server_id]

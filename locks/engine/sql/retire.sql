@@ -1,5 +1,2 @@
--- Retire: a server that stops takes its requests out of every line. $1 is the server.
-WITH gone AS (
-    DELETE FROM octo_waiter WHERE server_id = $1::uuid
-)
+-- Retire: a server that stops, and whose requests have left every line, says that it is gone. $1 is the server.
 DELETE FROM octo_server WHERE id = $1::uuid

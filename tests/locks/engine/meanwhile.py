@@ -34,6 +34,15 @@ class Meanwhile:
             time.sleep(0.002)
         return future
 
+    def goes_as_far_as_it_can(self, work: Callable[..., Any], *arguments: Any, **terms: Any) -> "Future[Any]":
+        """Goes on when the other one is waiting for a lock in the database, or has answered."""
+        future = self.starts(work, *arguments, **terms)
+        deadline = time.monotonic() + LONGEST_WAIT
+        while not self.waiting() and not future.done():
+            assert time.monotonic() < deadline, "it neither waited nor answered"
+            time.sleep(0.002)
+        return future
+
     def waiting(self) -> list[int]:
         """The backends that are waiting for a lock."""
         query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

@@ -5,7 +5,8 @@ from django.db import transaction
 
 from locks.engine.execution import perform
 from locks.engine.handing_on import leave
-from locks.engine.upkeep import sweep
+from locks.engine.line import retire
+from locks.engine.upkeep import forget_waiters, sweep, sweep_sessions
 from locks.history.verification import verify
 from locks.models import Event, Lock, Waiter
 from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
@@ -140,3 +141,49 @@ def test_who_leaves_while_it_is_handed_the_lock_gives_it_on(engine, other, serve
     assert engine.inspect("deploy").verdict == "free"
     assert Event.objects.get(owner="a", kind="released").reason == "whoever waited for it had gone"
     assert not Waiter.objects.exists()
+
+
+class TestNoCircles:
+    """Whoever removes waiters without the locks of their names waits for none of them."""
+
+    @pytest.fixture
+    def two_lines(self, server):
+        """Names that are free, with nobody left in line who could be handed them."""
+        leases = server.engine.acquire_all(["a", "b"], ttl_seconds=600)
+        yield [server.stand(row.name, seconds=-60).waiter_id for row in leases]
+        assert not Waiter.objects.exists()
+
+    def settles_both_while(self, server, other, work):
+        """One name has been settled and the other is about to be, as in a batch."""
+        with transaction.atomic():
+            server.engine.force_release("b")
+            removing = other.goes_as_far_as_it_can(work)
+            server.engine.force_release("a")
+        removing.result(LONGEST_WAIT)
+        assert {server.engine.inspect(name).verdict for name in "ab"} == {"free"}
+
+    def test_forgetting_waiters_and_settling_their_names(self, server, other, two_lines):
+        self.settles_both_while(server, other, lambda: perform(forget_waiters()))
+
+    def test_a_server_that_stops_and_settling_the_names_it_waits_for(self, server, other, two_lines):
+        self.settles_both_while(server, other, lambda: perform(retire(server.id)))
+
+    def test_waiters_that_leave_and_settling_their_names(self, server, other, two_lines):
+        self.settles_both_while(server, other, lambda: perform(leave(two_lines)))
+
+    def test_ending_two_sessions_at_once_that_wait_for_what_the_other_holds(self, server, other):
+        """Each leaves the other's line while its own is settled."""
+        engine = server.engine
+        first, second = (engine.open_session().session_id for _ in range(2))
+        engine.acquire("a", session_id=first)
+        engine.acquire("b", session_id=second)
+        server.stand("a", session_id=second)
+        server.stand("b", session_id=first)
+        with transaction.atomic():
+            engine.end_session(first)
+            ends = other.goes_as_far_as_it_can(engine.end_session, second)
+        assert ends.result(LONGEST_WAIT).verdict == "ended"
+        perform(sweep_sessions())
+        assert {engine.inspect(name).verdict for name in "ab"} == {"free"}
+        assert not Waiter.objects.exists()
+        assert perform(verify()).contradictions == []
