@@ -5,6 +5,7 @@ is looked at again.
 """
 
 from django.db.models import Case, Count, F, OuterRef, QuerySet, Subquery, When
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce, Now
 
 from locks.actions import clock
@@ -22,7 +23,9 @@ MOST_BATCHES = 40
 
 
 def live_leases(*, space: Space, token: Token | None = None) -> QuerySet[Lock]:
-    held = Lock.objects.filter(space=space, lease_id__isnull=False, expires_at__gt=Now())
+    held = Lock.objects.filter(space=space, lease_id__isnull=False, expires_at__gt=Now()).exclude(
+        tied_to__in=RawSQL("SELECT id FROM octo_dead_session", [])
+    )
     return held.annotate(held_by=_holder()).filter(held_by=token.pk) if token is not None else held
 
 

@@ -34,12 +34,15 @@ class Holding:
     fencing_token: int
     owner: str | None
     metadata: str | None
-    ttl_seconds: int | None
+    # The TTL of what ends it: its own, or that of the session it is tied to.
+    whole_seconds: int | None
     acquired_at: datetime | None
-    renewed_at: datetime | None
-    expires_at: datetime | None
+    # The last heartbeat, its own or its session's.
+    heard_at: datetime | None
+    lives_until: datetime | None
     available_at: datetime | None
     renewals: int | None
+    # Tied to a session, with which it ends.
     in_session: bool
     waiters: int
     now: datetime
@@ -59,32 +62,32 @@ class Holding:
     @property
     def ends_at(self) -> datetime | None:
         """What the countdown runs to."""
-        return self.available_at if self.state is State.DELAYED else self.expires_at
+        return self.available_at if self.state is State.DELAYED else self.lives_until
 
     @property
     def share_left(self) -> float:
         """Of its time, in percent."""
         if self.ends_at is None:
             return 0
-        whole = timedelta(seconds=self.ttl_seconds or 60)
+        whole = timedelta(seconds=self.whole_seconds or 60)
         return round(max(0.0, min(1.0, (self.ends_at - self.now) / whole)) * 100, 1)
 
     @property
     def is_heartbeating(self) -> bool:
         """Its holder has renewed about as often as it used to, so it is probably at work."""
-        if not self.is_live or self.renewed_at is None or self.acquired_at is None or self.ttl_seconds is None:
+        if not self.is_live or self.heard_at is None or self.acquired_at is None or self.whole_seconds is None:
             return False
         if self.renewals:
-            usual = (self.renewed_at - self.acquired_at) / self.renewals
+            usual = (self.heard_at - self.acquired_at) / self.renewals
         else:
-            usual = min(timedelta(seconds=self.ttl_seconds) / 2, LONGEST_FIRST_SILENCE)
-        return self.now - self.renewed_at <= usual * 1.5 + timedelta(seconds=2)
+            usual = min(timedelta(seconds=self.whole_seconds) / 2, LONGEST_FIRST_SILENCE)
+        return self.now - self.heard_at <= usual * 1.5 + timedelta(seconds=2)
 
     @property
     def next_change_at(self) -> datetime | None:
         """When its state will change if nobody does anything: the page looks again then."""
-        if self.state is State.HELD and self.expires_at is not None and self.ttl_seconds is not None:
-            return self.expires_at - min(timedelta(seconds=30), timedelta(seconds=self.ttl_seconds) / 3)
+        if self.state is State.HELD and self.lives_until is not None and self.whole_seconds is not None:
+            return self.lives_until - min(timedelta(seconds=30), timedelta(seconds=self.whole_seconds) / 3)
         return self.ends_at if self.state in (State.EXPIRING, State.DELAYED) else None
 
 

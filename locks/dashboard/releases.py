@@ -49,7 +49,7 @@ class PreviewRow:
     still: bool | None
     owner_now: str | None
     acquired_at: datetime | None
-    renewed_at: datetime | None
+    heard_at: datetime | None
     waiters: int
     now: datetime
 

@@ -73,8 +73,8 @@ def ribbon(*, ended: Sequence[Hold], current: Holding | None, now: datetime, spa
     """`ended` are the holds that ended in the span, the latest first."""
     begin = now - SPANS[span]
     stretches = [_Stretch(hold.owner, max(hold.began_at, begin), hold.ended_at) for hold in reversed(ended)]
-    if current is not None and current.acquired_at is not None and current.expires_at is not None:
-        stretches.append(_Stretch(current.owner or "", max(current.acquired_at, begin), min(now, current.expires_at)))
+    if current is not None and current.acquired_at is not None and current.lives_until is not None:
+        stretches.append(_Stretch(current.owner or "", max(current.acquired_at, begin), min(now, current.lives_until)))
     stretches = [stretch for stretch in stretches if stretch.end > begin]
     shares = _shares(stretches, SPANS[span])
     colours = {share.owner: share.colour for share in shares}

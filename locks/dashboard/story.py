@@ -114,8 +114,8 @@ def what_happens_next(lock: Holding) -> str:
     """The second half of the sentence on top of the page."""
     match lock.state:
         case State.OVERDUE:
-            assert lock.expires_at is not None
-            return f"Ran out {in_words((lock.now - lock.expires_at).total_seconds())} ago; the next claim takes it."
+            assert lock.lives_until is not None
+            return f"Ran out {in_words((lock.now - lock.lives_until).total_seconds())} ago; the next claim takes it."
         case State.DELAYED:
             return "Closed to everyone until its delay is over."
         case State.FREE:

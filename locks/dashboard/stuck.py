@@ -107,7 +107,7 @@ class StuckLock:
         match reason:
             case Reason.OVERDUE:
                 return (
-                    f"Ran out {ago(lock.expires_at)} ago and nobody has tidied it up: is a worker running? "
+                    f"Ran out {ago(lock.lives_until)} ago and nobody has tidied it up: is a worker running? "
                     "The next claim takes it."
                 )
             case Reason.DEAD_TOKEN:
@@ -126,7 +126,7 @@ class StuckLock:
             case Reason.FORGOTTEN:
                 others = "its other lock" if self.others == 1 else f"another of its {(self.others or 0) + 1} locks"
                 return (
-                    f"No heartbeat for {ago(lock.renewed_at)}, while {lock.owner} renewed {others} "
+                    f"No heartbeat for {ago(lock.heard_at)}, while {lock.owner} renewed {others} "
                     f"{ago(self.others_renewed_at)} ago: it may have forgotten this one."
                 )
             case Reason.CROWDED:
@@ -139,7 +139,7 @@ class StuckLock:
 
     @property
     def _end(self) -> str:
-        left = (self.lock.expires_at - self.lock.now).total_seconds() if self.lock.expires_at else 0
+        left = (self.lock.lives_until - self.lock.now).total_seconds() if self.lock.lives_until else 0
         return f"it runs out in {in_words(left)}" if left > 0 else "it has run out"
 
     def _ago(self, moment: datetime | None) -> str:

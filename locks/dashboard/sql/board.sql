@@ -1,28 +1,12 @@
 -- A page of what is held or closed in a space. Changes nothing.
 --
--- space_id, prefix, owner, search and pattern ('' for all), plain (the search is ASCII), sort, rows, skipped. `trouble`
--- is the state in the order of its urgency. The first comparison decides nearly every lock without arithmetic: there may
--- be a hundred thousand. A plain search folds one text for each lock in a quarter less time than three comparisons
--- that mind the language.
--- A lease that is tied to a session ends with it.
+-- space_id, prefix, owner, search and pattern ('' for all), plain (the search is ASCII), sort, rows, skipped. There may be
+-- a hundred thousand: a plain search folds one text for each lock in a quarter less time than three comparisons that mind
+-- the language.
 WITH lock AS (
-    SELECT
-        held.id, held.name, held.owner, held.metadata, held.acquired_at,
-        held.lives_until AS ends_at,
-        CASE
-            WHEN held.lives_until > statement_timestamp() + interval '30 seconds' THEN 4
-            WHEN held.lives_until > statement_timestamp() + held.ttl_seconds * interval '1 second' / 3 THEN 4
-            WHEN held.lives_until > statement_timestamp()
-                THEN CASE WHEN held.lives_until < held.expires_at THEN 4 ELSE 2 END
-            WHEN held.lives_until + held.lock_delay_seconds * interval '1 second' > statement_timestamp() THEN 3
-            ELSE 1
-        END AS trouble
-    FROM (
-        SELECT octo_lock.*, least(octo_lock.expires_at, session.ended_at, session.expires_at) AS lives_until
-        FROM octo_lock
-        LEFT JOIN octo_session AS session ON session.id = octo_lock.tied_to
-        WHERE octo_lock.space_id = %(space_id)s AND octo_lock.lease_id IS NOT NULL
-    ) AS held
+    SELECT id, name, owner, metadata, acquired_at, lives_until AS ends_at, trouble
+    FROM octo_standing
+    WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
     UNION ALL
     SELECT id, name, owner, metadata, acquired_at, available_at, 3
     FROM octo_lock
@@ -57,11 +41,11 @@ page AS (
 SELECT
     held.id,
     held.name,
-    (ARRAY['overdue', 'expiring', 'delayed', 'held'])[page.trouble] AS state,
-    held.fencing_token, held.owner, held.metadata, held.ttl_seconds, held.acquired_at, held.renewed_at, held.expires_at,
-    coalesce(held.available_at, held.expires_at + held.lock_delay_seconds * interval '1 second') AS available_at,
+    octo_state(page.trouble) AS state,
+    held.fencing_token, held.owner, held.metadata, held.whole_seconds, held.acquired_at, held.heard_at, held.lives_until,
+    coalesce(held.available_at, held.lives_until + held.lock_delay_seconds * interval '1 second') AS available_at,
     held.renewals,
-    held.session_id IS NOT NULL AS in_session,
+    held.tied_to IS NOT NULL AS in_session,
     (
         SELECT count(*) FROM octo_waiter
         WHERE octo_waiter.space_id = held.space_id AND octo_waiter.name = held.name
@@ -69,5 +53,5 @@ SELECT
     ) AS waiters,
     statement_timestamp() AS now
 FROM page
-JOIN octo_lock AS held ON held.id = page.id
+JOIN octo_standing AS held ON held.id = page.id
 ORDER BY page.place

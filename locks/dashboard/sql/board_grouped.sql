@@ -5,27 +5,14 @@
 -- that of board.sql. `label`, `number` and `troubled` tell of the whole group.
 WITH lock AS NOT MATERIALIZED (
     SELECT
-        held.id, held.name, held.owner, held.metadata, held.acquired_at,
+        id, name, owner, metadata, acquired_at,
         CASE %(group)s
-            WHEN 'owner' THEN coalesce(held.owner, '')
-            WHEN 'prefix' THEN
-                CASE WHEN strpos(held.name, '/') > 0 THEN split_part(held.name, '/', 1) || '/' ELSE '' END
+            WHEN 'owner' THEN coalesce(owner, '')
+            WHEN 'prefix' THEN CASE WHEN strpos(name, '/') > 0 THEN split_part(name, '/', 1) || '/' ELSE '' END
         END AS label,
-        held.lives_until AS ends_at,
-        CASE
-            WHEN held.lives_until > statement_timestamp() + interval '30 seconds' THEN 4
-            WHEN held.lives_until > statement_timestamp() + held.ttl_seconds * interval '1 second' / 3 THEN 4
-            WHEN held.lives_until > statement_timestamp()
-                THEN CASE WHEN held.lives_until < held.expires_at THEN 4 ELSE 2 END
-            WHEN held.lives_until + held.lock_delay_seconds * interval '1 second' > statement_timestamp() THEN 3
-            ELSE 1
-        END AS trouble
-    FROM (
-        SELECT octo_lock.*, least(octo_lock.expires_at, session.ended_at, session.expires_at) AS lives_until
-        FROM octo_lock
-        LEFT JOIN octo_session AS session ON session.id = octo_lock.tied_to
-        WHERE octo_lock.space_id = %(space_id)s AND octo_lock.lease_id IS NOT NULL
-    ) AS held
+        lives_until AS ends_at, trouble
+    FROM octo_standing
+    WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
     UNION ALL
     SELECT
         id, name, owner, metadata, acquired_at,
@@ -92,11 +79,11 @@ page AS (
 SELECT
     held.id,
     held.name,
-    (ARRAY['overdue', 'expiring', 'delayed', 'held'])[page.trouble] AS state,
-    held.fencing_token, held.owner, held.metadata, held.ttl_seconds, held.acquired_at, held.renewed_at, held.expires_at,
-    coalesce(held.available_at, held.expires_at + held.lock_delay_seconds * interval '1 second') AS available_at,
+    octo_state(page.trouble) AS state,
+    held.fencing_token, held.owner, held.metadata, held.whole_seconds, held.acquired_at, held.heard_at, held.lives_until,
+    coalesce(held.available_at, held.lives_until + held.lock_delay_seconds * interval '1 second') AS available_at,
     held.renewals,
-    held.session_id IS NOT NULL AS in_session,
+    held.tied_to IS NOT NULL AS in_session,
     (
         SELECT count(*) FROM octo_waiter
         WHERE octo_waiter.space_id = held.space_id AND octo_waiter.name = held.name
@@ -105,5 +92,5 @@ SELECT
     page.label, page.number, page.troubled,
     statement_timestamp() AS now
 FROM page
-JOIN octo_lock AS held ON held.id = page.id
+JOIN octo_standing AS held ON held.id = page.id
 ORDER BY page.place

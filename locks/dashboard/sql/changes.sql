@@ -8,6 +8,7 @@ SELECT
     horizon.beyond::text::bigint AS beyond,
     news.number,
     held.renewed_at,
+    session.kept_alive_at,
     waiting.number, waiting.latest
 FROM unnest($1::bigint[], $2::bigint[]) AS watched (space_id, since)
 CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS beyond) AS horizon
@@ -20,6 +21,10 @@ CROSS JOIN LATERAL (
     SELECT max(renewed_at) AS renewed_at
     FROM octo_lock WHERE octo_lock.space_id = watched.space_id AND lease_id IS NOT NULL
 ) AS held
+CROSS JOIN LATERAL (
+    SELECT max(kept_alive_at) AS kept_alive_at
+    FROM octo_session WHERE octo_session.space_id = watched.space_id AND sweep_at IS NOT NULL
+) AS session
 CROSS JOIN LATERAL (
     SELECT count(*) AS number, max(id) AS latest FROM octo_waiter WHERE octo_waiter.space_id = watched.space_id
 ) AS waiting

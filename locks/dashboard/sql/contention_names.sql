@@ -20,11 +20,11 @@ SELECT
     listed.refused,
     listed.waited,
     listed.waited_ms,
-    CASE WHEN lock.expires_at > statement_timestamp() THEN lock.owner END AS owner,
+    CASE WHEN lock.lives_until > statement_timestamp() THEN lock.owner END AS owner,
     (
         SELECT count(*) FROM octo_waiter AS waiter
         WHERE waiter.space_id = %(space_id)s AND waiter.name = listed.name
-          AND waiter.gives_up_at > statement_timestamp()
+          AND waiter.lease_id IS NULL AND waiter.gives_up_at > statement_timestamp()
     ) AS waiting
 FROM listed
-LEFT JOIN octo_lock AS lock ON lock.space_id = %(space_id)s AND lock.name = listed.name AND lock.lease_id IS NOT NULL
+LEFT JOIN octo_standing AS lock ON lock.space_id = %(space_id)s AND lock.name = listed.name AND lock.lease_id IS NOT NULL

@@ -11,18 +11,8 @@ SELECT
 FROM (
     SELECT
         count(*) FILTER (WHERE lives_until > statement_timestamp()) AS held,
-        count(*) FILTER (
-            WHERE lives_until > statement_timestamp()
-              AND expires_at <= statement_timestamp() + interval '30 seconds'
-              AND expires_at <= statement_timestamp() + ttl_seconds * interval '1 second' / 3
-        ) AS expiring,
+        count(*) FILTER (WHERE trouble = 2) AS expiring,
         count(*) FILTER (WHERE lives_until <= statement_timestamp()) AS overdue
-    FROM (
-        SELECT
-            octo_lock.expires_at, octo_lock.ttl_seconds,
-            least(octo_lock.expires_at, session.ended_at, session.expires_at) AS lives_until
-        FROM octo_lock
-        LEFT JOIN octo_session AS session ON session.id = octo_lock.tied_to
-        WHERE octo_lock.space_id = %(space_id)s AND octo_lock.lease_id IS NOT NULL
-    ) AS lease
+    FROM octo_standing
+    WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
 ) AS held

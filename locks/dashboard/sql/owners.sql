@@ -16,21 +16,21 @@ WITH session AS MATERIALIZED (
 part AS (
     SELECT
         lock.owner, lock.holder_id, lock.token_id, lock.session_id IS NOT NULL AS in_session,
-        count(*) FILTER (WHERE octo_lives_until(lock.expires_at, lock.tied_to) > statement_timestamp()) AS holding,
-        count(*) FILTER (WHERE octo_lives_until(lock.expires_at, lock.tied_to) <= statement_timestamp()) AS overdue,
+        count(*) FILTER (WHERE lock.lives_until > statement_timestamp()) AS holding,
+        count(*) FILTER (WHERE lock.lives_until <= statement_timestamp()) AS overdue,
         count(*) FILTER (
-            WHERE octo_lives_until(lock.expires_at, lock.tied_to) > statement_timestamp() AND (
+            WHERE lock.lives_until > statement_timestamp() AND (
                 session.kept_alive_at + session.ttl_seconds * interval '0.6 seconds' > statement_timestamp()
                 OR statement_timestamp() - lock.renewed_at <= interval '2 seconds' + 1.5 * CASE
                     WHEN lock.renewals > 0 THEN (lock.renewed_at - lock.acquired_at) / lock.renewals
-                    ELSE least(lock.ttl_seconds * interval '0.5 seconds', interval '1 minute')
+                    ELSE least(lock.whole_seconds * interval '0.5 seconds', interval '1 minute')
                 END
             )
         ) AS beating,
         0 AS waiting,
-        max(lock.renewed_at) AS heard_at,
+        max(lock.heard_at) AS heard_at,
         min(lock.acquired_at) AS since
-    FROM octo_lock AS lock
+    FROM octo_standing AS lock
     LEFT JOIN session ON session.id = lock.session_id
     WHERE lock.space_id = %(space_id)s AND lock.lease_id IS NOT NULL
     GROUP BY lock.owner, lock.holder_id, lock.token_id, lock.session_id IS NOT NULL

@@ -32,27 +32,27 @@ late AS MATERIALIZED (
 ),
 suspect AS MATERIALIZED (
     SELECT
-        id, owner, holder_id, renewed_at + ttl_seconds * interval '0.6 seconds' AS due_at,
-        octo_lives_until(expires_at, tied_to) <= statement_timestamp() - interval '5 seconds' AS is_overdue,
+        id, owner, holder_id, renewed_at + whole_seconds * interval '0.6 seconds' AS due_at,
+        lives_until <= statement_timestamp() - interval '5 seconds' AS is_overdue,
         coalesce(acquired_at + %(max_hold_seconds)s::int * interval '1 second' <= statement_timestamp(), false)
             AS is_past_longest,
         token_id IN (SELECT id FROM dead_token) AS has_dead_token,
-        session_id IS NULL AND expires_at > statement_timestamp()
-            AND renewed_at + ttl_seconds * interval '0.6 seconds' < statement_timestamp() AS is_silent
-    FROM octo_lock
+        session_id IS NULL AND lives_until > statement_timestamp()
+            AND renewed_at + whole_seconds * interval '0.6 seconds' < statement_timestamp() AS is_silent
+    FROM octo_standing
     WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
       AND (
-        octo_lives_until(expires_at, tied_to) <= statement_timestamp() - interval '5 seconds'
+        lives_until <= statement_timestamp() - interval '5 seconds'
         OR acquired_at + %(max_hold_seconds)s::int * interval '1 second' <= statement_timestamp()
         OR token_id IN (SELECT id FROM dead_token)
-        OR (session_id IS NULL AND renewed_at + ttl_seconds * interval '0.6 seconds' < statement_timestamp())
+        OR (session_id IS NULL AND renewed_at + whole_seconds * interval '0.6 seconds' < statement_timestamp())
       )
 ),
 busy_holder AS MATERIALIZED (
     SELECT lock.owner, lock.holder_id, max(lock.renewed_at) AS renewed_at, count(*) - 1 AS others
-    FROM octo_lock AS lock
+    FROM octo_standing AS lock
     WHERE lock.space_id = %(space_id)s AND lock.lease_id IS NOT NULL AND lock.session_id IS NULL
-      AND lock.expires_at > statement_timestamp()
+      AND lock.lives_until > statement_timestamp()
       AND (lock.owner, lock.holder_id) IN (SELECT owner, holder_id FROM suspect WHERE is_silent)
     GROUP BY lock.owner, lock.holder_id
     HAVING max(lock.renewed_at) > min(lock.renewed_at)
@@ -136,17 +136,10 @@ page AS (
 SELECT
     lock.id,
     lock.name,
-    CASE
-        WHEN lives_until > statement_timestamp() + interval '30 seconds' THEN 'held'
-        WHEN lives_until > statement_timestamp() + lock.ttl_seconds * interval '1 second' / 3 THEN 'held'
-        WHEN lives_until > statement_timestamp()
-            THEN CASE WHEN lives_until < lock.expires_at THEN 'held' ELSE 'expiring' END
-        WHEN lives_until + lock.lock_delay_seconds * interval '1 second' > statement_timestamp() THEN 'delayed'
-        ELSE 'overdue'
-    END AS state,
-    lock.fencing_token, lock.owner, lock.metadata, lock.ttl_seconds, lock.acquired_at, lock.renewed_at,
-    lock.expires_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second' AS available_at,
-    lock.renewals, lock.session_id IS NOT NULL AS in_session,
+    octo_state(lock.trouble) AS state,
+    lock.fencing_token, lock.owner, lock.metadata, lock.whole_seconds, lock.acquired_at, lock.heard_at, lock.lives_until,
+    lock.lives_until + lock.lock_delay_seconds * interval '1 second' AS available_at,
+    lock.renewals, lock.tied_to IS NOT NULL AS in_session,
     (
         SELECT count(*) FROM octo_waiter
         WHERE octo_waiter.space_id = lock.space_id AND octo_waiter.name = lock.name
@@ -159,8 +152,5 @@ SELECT
     counted.*,
     statement_timestamp() AS now
 FROM counted
-LEFT JOIN (
-    page JOIN octo_lock AS lock ON lock.id = page.id
-    CROSS JOIN LATERAL octo_lives_until(lock.expires_at, lock.tied_to) AS lives_until
-) ON true
+LEFT JOIN (page JOIN octo_standing AS lock ON lock.id = page.id) ON true
 ORDER BY page.place

@@ -16,8 +16,8 @@ LEFT JOIN (
     SELECT coalesce(successor.id, taken.token_id) AS token_id, sum(taken.number)::bigint AS number
     FROM (
         SELECT token_id, count(*) AS number
-        FROM octo_lock
-        WHERE space_id = %(space_id)s AND lease_id IS NOT NULL AND expires_at > statement_timestamp()
+        FROM octo_standing
+        WHERE space_id = %(space_id)s AND lease_id IS NOT NULL AND lives_until > statement_timestamp()
         GROUP BY token_id
     ) AS taken
     JOIN octo_token AS taker ON taker.id = taken.token_id

@@ -1,0 +1,79 @@
+"""A lease ends with the session it is tied to, on every page at once, whether or not the sweep has been."""
+
+import pytest
+
+from locks.actions.leases import live_leases
+from locks.engine import requests
+from locks.engine.execution import perform
+from locks.engine.operations import keep_alive, open_session
+from locks.models import Token
+from tests.locks.engine.passing_time import pass_seconds
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def session_id(worker):
+    opened = perform(open_session(requests.OpenSession(digest=worker.digest, owner="runner-7", ttl_seconds=60)))
+    worker.takes("deploy/api", owner="runner-7", ttl_seconds=3600, session_id=opened.session_id)
+    worker.takes("deploy/web", owner="runner-8", ttl_seconds=3600)
+    return opened.session_id
+
+
+def test_once_its_session_is_over_nothing_says_that_it_is_held(session_id, space, visit, alice, now_url):
+    browser = visit(alice)
+    token = Token.objects.get()
+
+    def seen() -> dict[str, object]:
+        now = browser.get(now_url)
+        owners = browser.get(now_url + "owners").context["owners"].rows
+        return {
+            "Now": {row.lock.name: row.lock.state for row in now.context["board"].rows},
+            "in groups": {
+                row.lock.name: row.lock.state for row in browser.get(now_url + "?group=owner").context["board"].rows
+            },
+            "counted": now.context["counters"].held,
+            "Owners": {row.owner.owner: row.owner.holding for row in owners},
+            "Lock": browser.get(now_url + "locks/deploy/api").context["lock"].state,
+            "of the token": browser.get(now_url + "tokens").context["found"].rows[0].live_leases,
+            "of the space": browser.get(now_url + "team").context["team_spaces"][0].held,
+            "matched": browser.get(now_url + "tokens/new").context["matched"],
+            "to be taken back": [lock.name for lock in live_leases(space=space, token=token).order_by("name")],
+        }
+
+    alive = seen()
+    assert alive["Now"] == alive["in groups"] == {"deploy/api": "held", "deploy/web": "held"}
+    pass_seconds(61)
+    assert seen() == {
+        "Now": {"deploy/api": "overdue", "deploy/web": "held"},
+        "in groups": {"deploy/api": "overdue", "deploy/web": "held"},
+        "counted": 1,
+        "Owners": {"runner-7": 0, "runner-8": 1},
+        "Lock": "overdue",
+        "of the token": 1,
+        "of the space": 1,
+        "matched": "1",
+        "to be taken back": ["deploy/web"],
+    }
+
+
+def test_its_countdown_and_its_heartbeat_are_those_of_the_session(session_id, worker, visit, alice, now_url):
+    pass_seconds(45)
+    browser = visit(alice)
+    page = browser.get(now_url + "locks/deploy/api")
+    assert page.context["lock"].state == "expiring", "a session that has missed its keep-alive"
+    perform(keep_alive([requests.OfSession(digest=worker.digest, session_id=session_id)]))
+    page = browser.get(now_url + "locks/deploy/api")
+    assert page.context["lock"].state == "held"
+    assert page.context["lock"].is_heartbeating
+    assert page.context["lock"].share_left > 95
+    assert "its session kept alive" in page.content.decode()
+    form = browser.get(now_url + "locks/deploy/api/force-release").content.decode()
+    assert "it is still at work" in form
+
+
+def test_what_is_stuck_says_when_the_session_took_it_along(session_id, visit, alice, now_url):
+    pass_seconds(70)
+    (stuck,) = visit(alice).get(now_url + "stuck").context["inbox"].locks
+    assert (stuck.lock.name, stuck.lock.state) == ("deploy/api", "overdue")
+    assert stuck.lock.lives_until < stuck.lock.now, "and not the expiry that it would have had"
