@@ -31,8 +31,11 @@ page AS (
         -- holders renew, so rows do not wander.
         ORDER BY
             CASE WHEN %(sort)s = 'trouble' THEN trouble END,
-            CASE WHEN %(sort)s = 'left' OR (%(sort)s = 'trouble' AND trouble < 4) THEN ends_at END,
-            CASE WHEN %(sort)s IN ('trouble', 'oldest') THEN acquired_at END,
+            CASE %(sort)s
+                WHEN 'trouble' THEN CASE WHEN trouble < 4 THEN ends_at ELSE acquired_at END
+                WHEN 'left' THEN ends_at
+                WHEN 'oldest' THEN acquired_at
+            END,
             CASE WHEN %(sort)s = 'newest' THEN acquired_at END DESC NULLS LAST,
             name
         LIMIT %(rows)s OFFSET %(skipped)s

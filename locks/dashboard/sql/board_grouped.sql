@@ -8,7 +8,7 @@ WITH lock AS NOT MATERIALIZED (
         id, name, owner, metadata, acquired_at,
         CASE %(group)s
             WHEN 'owner' THEN coalesce(owner, '')
-            WHEN 'prefix' THEN CASE WHEN strpos(name, '/') > 0 THEN split_part(name, '/', 1) || '/' ELSE '' END
+            WHEN 'prefix' THEN left(name, strpos(name, '/'))
         END AS label,
         lives_until AS ends_at, trouble
     FROM octo_standing
@@ -16,7 +16,7 @@ WITH lock AS NOT MATERIALIZED (
     UNION ALL
     SELECT
         id, name, owner, metadata, acquired_at,
-        CASE WHEN %(group)s = 'prefix' AND strpos(name, '/') > 0 THEN split_part(name, '/', 1) || '/' ELSE '' END,
+        CASE WHEN %(group)s = 'prefix' THEN left(name, strpos(name, '/')) ELSE '' END,
         available_at, 3
     FROM octo_lock
     WHERE space_id = %(space_id)s AND lease_id IS NULL AND available_at > statement_timestamp()
@@ -51,29 +51,29 @@ shown AS MATERIALIZED (
                     CASE WHEN %(sort)s = 'trouble' THEN worst END,
                     CASE WHEN %(sort)s = 'trouble' THEN number END DESC,
                     label
-            ) AS up_to
+            )::bigint AS up_to
         FROM heading
     ) AS added_up
     WHERE up_to > %(skipped)s AND up_to - number < %(skipped)s + %(rows)s
 ),
--- Not a join, which might look at everything once for each group.
-near AS MATERIALIZED (
-    SELECT * FROM wanted WHERE (label IN (SELECT label FROM shown)) IS TRUE
-),
+-- Not a join, which might look at everything once for each group, and sorts what it has joined.
 page AS (
-    SELECT id, trouble, label, number, troubled, row_number() OVER () AS place
+    SELECT id, trouble, label, row_number() OVER () AS place
     FROM (
-        SELECT near.id, near.trouble, shown.label, shown.number, shown.troubled
-        FROM near
-        JOIN shown USING (label)
+        SELECT id, trouble, label
+        FROM wanted
+        WHERE (label IN (SELECT label FROM shown)) IS TRUE
         ORDER BY
-            shown.up_to,
-            CASE WHEN %(sort)s = 'trouble' THEN trouble END,
-            CASE WHEN %(sort)s = 'left' OR (%(sort)s = 'trouble' AND trouble < 4) THEN ends_at END,
-            CASE WHEN %(sort)s IN ('trouble', 'oldest') THEN acquired_at END,
+            8 * array_position(ARRAY(SELECT label FROM shown ORDER BY up_to), label)
+                + CASE WHEN %(sort)s = 'trouble' THEN trouble ELSE 0 END,
+            CASE %(sort)s
+                WHEN 'trouble' THEN CASE WHEN trouble < 4 THEN ends_at ELSE acquired_at END
+                WHEN 'left' THEN ends_at
+                WHEN 'oldest' THEN acquired_at
+            END,
             CASE WHEN %(sort)s = 'newest' THEN acquired_at END DESC NULLS LAST,
             name
-        LIMIT %(rows)s OFFSET %(skipped)s - (SELECT min(up_to - number)::bigint FROM shown)
+        LIMIT %(rows)s OFFSET %(skipped)s - (SELECT min(up_to - number) FROM shown)
     ) AS sorted
 )
 SELECT
@@ -89,8 +89,9 @@ SELECT
         WHERE octo_waiter.space_id = held.space_id AND octo_waiter.name = held.name
           AND octo_waiter.lease_id IS NULL AND octo_waiter.gives_up_at > statement_timestamp()
     ) AS waiters,
-    page.label, page.number, page.troubled,
+    shown.label, shown.number, shown.troubled,
     statement_timestamp() AS now
 FROM page
+JOIN shown USING (label)
 JOIN octo_standing AS held ON held.id = page.id
 ORDER BY page.place
