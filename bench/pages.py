@@ -64,8 +64,9 @@ FROM generate_series(1, {locks}) AS n;
 INSERT INTO octo_session (id, space_id, token_id, owner, ttl_seconds, kept_alive_at, expires_at, sweep_at)
 SELECT md5(n::text)::uuid, %(space)s, %(token)s, 'runner-' || n %% 500, 300, now(), now() + interval '1 day', now()
 FROM generate_series(1, {locks} / 200) AS n;
-UPDATE octo_lock SET session_id = md5((fencing_token / 200 + 1)::text)::uuid, tied_to = md5((fencing_token / 200 + 1)::text)::uuid
-WHERE fencing_token %% 10 = 0 AND fencing_token / 200 < {locks} / 200;
+UPDATE octo_lock SET session_id = session, tied_to = session
+FROM (SELECT id, md5((fencing_token / 200 + 1)::text)::uuid AS session FROM octo_lock) AS tied
+WHERE tied.id = octo_lock.id AND fencing_token %% 10 = 0 AND fencing_token / 200 < {locks} / 200;
 
 SELECT octo_event_partition((now() - step * interval '1 month')::date) FROM generate_series(0, 2) AS step;
 

@@ -12,6 +12,9 @@ from locks.management.demo_cast import WORK
 from locks.models import Event, Space
 
 TALLIES_AT_ONCE = 2_000
+# Who waits asks for a minute at most, and gives up then; most come when the work is nearly done.
+LONGEST_WAIT = timedelta(seconds=60)
+NEARLY_DONE = timedelta(seconds=90)
 
 
 class Demand:
@@ -27,9 +30,24 @@ class Demand:
         for event in events:
             if event.held_ms is not None and event.lock_name is not None:
                 self._count_hold(event.lock_name, end=event.at, held=timedelta(milliseconds=event.held_ms))
+        self._write()
+
+    def go_on(self, *, now: datetime, held: Iterable[str], gave_up: Iterable[str]) -> None:
+        """Another second: some ask in vain for what is held, and some have waited for a minute."""
+        for name in held:
+            if name in self._work and self._chance.random() < self._work[name].refused / 60:
+                tally = self._tally(now)
+                tally.refused += 1
+                tally.names[name] = tally.names.get(name, 0) + 1
+        for name in gave_up:
+            self._count_wait(name, end=now, waited=LONGEST_WAIT)
+        self._write()
+
+    def _write(self) -> None:
         kept = [self._tallies[minute] for minute in sorted(self._tallies)]
         for start in range(0, len(kept), TALLIES_AT_ONCE):
             perform(add_tallies(kept[start : start + TALLIES_AT_ONCE]))
+        self._tallies = {}
 
     def _count_hold(self, name: str, *, end: datetime, held: timedelta) -> None:
         work = self._work[name]
@@ -38,14 +56,17 @@ class Demand:
             tally.refused += 1
             tally.names[name] = tally.names.get(name, 0) + 1
         for _ in range(self._about(work.waits)):
-            waited_ms = held.total_seconds() * 1000 * self._chance.random()
-            tally = self._tally(end)
-            tally.waited += 1
-            tally.waits[bucket_of(waited_ms)] = tally.waits.get(bucket_of(waited_ms), 0) + 1
-            waits, together = tally.waited_names.get(name, (0, 0))
-            tally.waited_names[name] = (waits + 1, together + round(waited_ms))
+            self._count_wait(name, end=end, waited=min(LONGEST_WAIT, min(held, NEARLY_DONE) * self._chance.random()))
         for beat in range(1, int(held.total_seconds() / max(1, work.ttl_seconds / 2))):
             self._tally(end - held + timedelta(seconds=beat * work.ttl_seconds / 2)).renewed += 1
+
+    def _count_wait(self, name: str, *, end: datetime, waited: timedelta) -> None:
+        milliseconds = waited.total_seconds() * 1000
+        tally = self._tally(end)
+        tally.waited += 1
+        tally.waits[bucket_of(milliseconds)] = tally.waits.get(bucket_of(milliseconds), 0) + 1
+        waits, together = tally.waited_names.get(name, (0, 0))
+        tally.waited_names[name] = (waits + 1, together + round(milliseconds))
 
     def _about(self, usual: float) -> int:
         """A number of things that happen so often on average, and come in bursts."""

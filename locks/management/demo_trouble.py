@@ -9,7 +9,8 @@ from locks.actions.audit import Actor
 from locks.actions.snooze import snooze
 from locks.engine.execution import perform
 from locks.history.usual import learn_usual_holds
-from locks.models import Event, Lock, Session, Space, Token, User, Waiter
+from locks.management.demo_line import Line
+from locks.models import Event, Lock, Session, Space, Token, User
 from locks.models.token import PRESETS
 
 SHARDS = 24
@@ -17,23 +18,26 @@ RENEWAL_SECONDS = 20
 
 
 class Trouble:
-    def __init__(self, *, space: Space, now: datetime) -> None:
+    def __init__(self, *, space: Space, line: Line, now: datetime) -> None:
         self._space = space
+        self._line = line
         self._now = now
 
-    def brew(self, *, fleet: Token, person: User) -> None:
-        """`fleet` is a token whose locks go wrong; `person` has looked at one of them."""
+    def brew(self, *, fleet: Token, person: User) -> uuid.UUID:
+        """`fleet` is a token whose locks go wrong; `person` has looked at one of them. Answers a session of the fleet
+        that is well, as long as somebody keeps it alive."""
         self._revoked_token()
         self._forgotten(fleet)
         self._crowd(fleet)
         self._dead_host(fleet)
-        self._session(fleet)
+        session_id = self._session(fleet)
         late = self._late(fleet)
         perform(learn_usual_holds())
         snooze(
             space=self._space, lock_name=late.name, fencing_token=late.fencing_token, owner=late.owner, hours=4,
             note="Known: the export grew with the new region. Ada splits it this week.", actor=Actor.of_user(person),
         )  # fmt: skip
+        return session_id
 
     def _revoked_token(self) -> None:
         shell = Actor.of_shell()
@@ -53,12 +57,8 @@ class Trouble:
         self._hold(
             "license/eda-seat-1", token, owner="sim-4", held=1_700, silent=9, ttl=900, metadata="seat=1 tool=eda"
         )
-        for place in range(7):
-            Waiter.objects.create(
-                space=self._space, name="license/eda-seat-1", token=token, owner=f"sim-{place + 5}",
-                waiting_since=self._now - timedelta(seconds=1_300 - 140 * place),
-                gives_up_at=self._now + timedelta(hours=1),
-            )  # fmt: skip
+        owners = tuple(f"sim-{place + 5}" for place in range(7))
+        self._line.stand("license/eda-seat-1", token=token, owners=owners, now=self._now)
 
     def _dead_host(self, token: Token) -> None:
         """It held many locks with a long TTL, and nobody has heard of it for a while."""
@@ -66,13 +66,15 @@ class Trouble:
             self._hold(f"shard/{shard:02}", token, owner="worker-eu-3", held=9_000, silent=2_600, ttl=7_200,
                        metadata=f"host=worker-eu-3 shard={shard}")  # fmt: skip
 
-    def _session(self, token: Token) -> None:
+    def _session(self, token: Token) -> uuid.UUID:
         session = Session.objects.create(
-            space=self._space, token=token, owner="ada@laptop", ttl_seconds=60, created_at=self._now,
-            kept_alive_at=self._now, expires_at=self._now + timedelta(minutes=30),
+            space=self._space, token=token, owner="ada@laptop", ttl_seconds=60,
+            created_at=self._now - timedelta(seconds=430), kept_alive_at=self._now,
+            expires_at=self._now + timedelta(seconds=60), sweep_at=self._now + timedelta(seconds=60),
         )  # fmt: skip
         self._hold("notebook/pricing-model", token, owner="ada@laptop", held=420, silent=14, ttl=1_800,
                    metadata="kernel=python3", session_id=session.pk, tied_to=session.pk)  # fmt: skip
+        return session.pk
 
     def _late(self, token: Token) -> Lock:
         """With a history that says how long it takes otherwise."""

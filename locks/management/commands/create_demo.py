@@ -20,13 +20,14 @@ from locks.actions.audit import Actor
 from locks.bearer import parse
 from locks.engine import requests
 from locks.engine.execution import perform
-from locks.engine.operations import acquire, count_live, release, renew
+from locks.engine.operations import acquire, count_live, keep_alive, release, renew
 from locks.engine.verdicts import Verdict
 from locks.history.rollup import rollup
 from locks.management.demo_cast import REASONS, STANDING, WORK, Work
 from locks.management.demo_demand import Demand
+from locks.management.demo_line import Asker, Line
 from locks.management.demo_trouble import Trouble
-from locks.models import Event, Lock, Membership, Role, Space, Team, Token, User, Waiter
+from locks.models import Event, Lock, Membership, Role, Space, Team, Token, User
 from locks.models.token import PRESETS
 
 # People and their helpers work by day; machines always.
@@ -89,10 +90,13 @@ class Demo:
                 work, issued[work.fleet], begin=now - self._reach, until=until, is_held=work.name in held
             )
         Event.objects.bulk_create(sorted(events, key=lambda event: event.at), batch_size=1_000)
-        Demand(space=self._space, chance=self._chance).count(events)
+        self._demand = Demand(space=self._space, chance=self._chance)
+        self._demand.count(events)
+        self._line = Line(space=self._space)
         self._stand(now, issued, curtain=_clock())
         perform(count_live([self._space.pk]))
-        Trouble(space=self._space, now=now).brew(fleet=issued["cron"], person=User.objects.get(username="olga"))
+        trouble = Trouble(space=self._space, line=self._line, now=_clock())
+        self._session_id = trouble.brew(fleet=issued["cron"], person=User.objects.get(username="olga"))
 
     def play(self) -> None:
         """A second of work: somebody claims, somebody renews, somebody is done. Who was at work stays at it."""
@@ -102,6 +106,21 @@ class Demo:
         for work in WORK:
             if work.name.startswith(("cache/", "cron/inv", "path:", "deploy/web")) and self._chance.random() < 0.3:
                 self._act(work)
+        if self._chance.random() < 0.1:
+            digest = self._digests["cron"]
+            perform(keep_alive([requests.OfSession(digest=digest, session_id=self._session_id)]))
+        now = _clock()
+        gave_up, taking = self._line.ask_again(now=now)
+        for asker in taking:
+            self._take(asker)
+        self._demand.go_on(now=now, held=self._line.held(), gave_up=gave_up)
+
+    def _take(self, asker: Asker) -> None:
+        asked = requests.Acquire(digest=self._digests[asker.token.name], name=asker.name, owner=asker.owner)
+        (outcome,) = perform(acquire([asked]))
+        if outcome.verdict == Verdict.ACQUIRED and outcome.lease_id is not None:
+            self._kept[asker.name] = (asker.token.name, outcome.lease_id)
+            self._line.leave(asker)
 
     def _act(self, work: Work) -> None:
         digest = self._digests[work.fleet]
@@ -197,11 +216,7 @@ class Demo:
                 acquired_at=acquired, renewed_at=renewed, expires_at=expires,
                 renewals=max(1, standing.held * 2 // work.ttl_seconds), sweep_at=expires,
             )  # fmt: skip
-            for place, owner in enumerate(standing.waiters):
-                Waiter.objects.create(
-                    space=self._space, name=work.name, token=token, owner=owner,
-                    waiting_since=now - timedelta(seconds=300 - 70 * place), gives_up_at=now + timedelta(hours=1),
-                )  # fmt: skip
+            self._line.stand(work.name, token=token, owners=standing.waiters, now=curtain)
         Lock.objects.create(
             space=self._space, name="path:migrations", fencing_token=int(now.timestamp() * 1000) - 90_000,
             available_at=curtain + timedelta(seconds=55),
