@@ -5,7 +5,8 @@ process they come to. Who tries from a network from which that account was used 
 strangers to an account share one allowance besides their own. A stranger can use up the strangers' tries, no more.
 
 The counters are a fixed number of rows: an account and a network choose one by a keyed hash, which nobody outside can
-aim. What is typed as a name counts as typed, known or not, so that being slowed tells nothing either.
+aim. What is typed as a name counts as typed, known or not, so that being slowed tells nothing either. Under all its names
+an account has one allowance besides: when that is used up, whoever signs in is told what a wrong password is told.
 """
 
 import hashlib
@@ -35,6 +36,8 @@ class Gate(StrEnum):
     """What is tried. Each has counters of its own."""
 
     PASSWORD = "password"  # noqa: S105 -- the name of a gate
+    # The account that a name leads to: its user name and its address share this one.
+    ACCOUNT = "account"
     CODE = "code"
     CONFIRMATION = "confirmation"
 
@@ -123,6 +126,9 @@ def _counters(*, gate: Gate, who: str, user: User | None, address: str | None) -
         if is_familiar
         else [(STRANGE_PLACE, (who, network)), (ALL_STRANGERS, (who,)), (WHOLE_NETWORK, (network,))]
     )
+    if gate is Gate.ACCOUNT:
+        # Beside the gate of the password, which counts the network.
+        chosen = [one for one in chosen if one[0] is not WHOLE_NETWORK]
     return {_counter(gate, allowance, parts): allowance for allowance, parts in chosen}
 
 

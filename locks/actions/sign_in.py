@@ -50,13 +50,27 @@ def check(*, request: HttpRequest, name: str, password: str, request_id: str) ->
         channel=Channel.WEB, address=address, request_id=request_id,
     )  # fmt: skip
     # As the database compares names, so that another spelling of one is no further allowance.
-    tried = brake.begin(gate=brake.Gate.PASSWORD, who=name.upper().casefold(), user=known, actor=actor)
+    typed = name.upper().casefold()
+    tried = brake.begin(gate=brake.Gate.PASSWORD, who=typed, user=known, actor=actor)
+    account = _begin_quietly(who=str(known.pk) if known else typed, user=known, actor=actor)
     user = authenticate(request, username=name, password=password)
+    if account is None:
+        return None
     if not isinstance(user, User):
         record(EventKind.SIGN_IN_FAILED, actor=actor)
         return None
     brake.forgive(tried)
+    brake.forgive(account)
     return user
+
+
+def _begin_quietly(*, who: str, user: User | None, actor: Actor) -> brake.Try | None:
+    """None if the account has had too many tries, under whichever name. Nobody is told: that a second name is slowed by
+    tries with the first would tell that both are one person's."""
+    try:
+        return brake.begin(gate=brake.Gate.ACCOUNT, who=who, user=user, actor=actor)
+    except brake.TooMany:
+        return None
 
 
 @transaction.atomic

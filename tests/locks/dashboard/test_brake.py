@@ -45,6 +45,36 @@ def test_another_spelling_of_a_name_brings_no_further_tries(victor):
 
 
 @pytest.mark.django_db
+def test_the_name_and_the_address_of_a_person_share_one_allowance(alice):
+    """Also the right password is not looked at then. What is answered is what a wrong one gets."""
+    names = ("alice", "alice@example.com", "Alice", "ALICE@example.com", "alice")
+    assert [sign_in(name, "wrong", CAFE) for name in names] == [422] * 5
+    assert [sign_in(name, PASSWORD, CAFE) for name in ("alice", "alice@example.com")] == [422] * 2
+    assert Event.objects.filter(kind="sign_in_failed").count() == 5
+    assert Event.objects.get(kind="sign_in_slowed").detail == {"gate": "account", "by": "pair"}
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE octo_sign_in_brake SET used_until = used_until - interval '61 seconds'")
+    assert sign_in("alice@example.com", PASSWORD, CAFE) == 302
+
+
+@pytest.mark.django_db
+def test_being_slowed_does_not_tell_that_two_names_are_one_person_s(alice):
+    """Nor that there is such a person: a stranger sees the same of names that nobody has."""
+
+    def seen(first: str, second: str, address: str) -> list[tuple[int, bool, bool]]:
+        browser, found = Client(REMOTE_ADDR=address), []
+        for name in [first] * 6 + [second] * 6:
+            reply = browser.post(URL, {"name": name, "password": "wrong"})
+            text = reply.content.decode()
+            found.append((reply.status_code, "do not go together" in text, "Too many tries" in text))
+        return found
+
+    known = seen("alice", "alice@example.com", CAFE)
+    assert known == seen("nobody", "nobody@example.com", "198.51.100.10")
+    assert [status for status, *_ in known] == ([422] * 5 + [429]) * 2
+
+
+@pytest.mark.django_db
 def test_strangers_elsewhere_keep_nobody_out_of_their_own_place(alice):
     assert sign_in("alice", PASSWORD, HOME) == 302
     for number in range(30):
@@ -89,7 +119,7 @@ def test_being_refused_is_recorded_once_a_minute_and_makes_no_rows(alice):
     for _ in range(20):
         sign_in("alice", "wrong", CAFE)
     assert Event.objects.filter(kind="sign_in_slowed").count() == 1
-    assert SignInBrake.objects.count() == 3
+    assert SignInBrake.objects.count() == 5
 
 
 @pytest.mark.django_db
