@@ -8,6 +8,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 from django.db import connection, connections
+from django.test import Client
 
 from locks.actions import invites, leases, members, spaces, teams, tokens
 from locks.actions.audit import Actor
@@ -17,6 +18,7 @@ from locks.engine.execution import perform
 from locks.engine.operations import acquire
 from locks.models import Event, Invite, Lock, Membership, Role, Space, Token
 from tests import database
+from tests.conftest import PASSWORD
 from tests.locks.engine.meanwhile import meanwhile
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -92,6 +94,59 @@ def test_an_invitation_that_two_accept_at_once_is_one_person_s(blue, red, alice,
         assert [type(answer) for answer in answers if isinstance(answer, Exception)] == [invites.NotOpen]
         assert Membership.objects.filter(team=blue).count() == 2
     assert Invite.objects.filter(accepted_at=None).count() == 0
+
+
+def test_two_who_want_the_same_name_at_once_are_one_who_has_it_and_one_who_is_told(blue, alice):
+    """Both forms are good when they are looked at. The first has made the account and waits for the team, the second
+    waits for the first."""
+    browsers = [invited(blue, by=alice) for _ in range(2)]
+
+    def joins(browser):
+        form = {"username": "erin", "email": "", "password": PASSWORD}
+        return browser.post("/ui/join/accept", form)
+
+    with (
+        psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other,
+        meanwhile() as first,
+        meanwhile() as second,
+    ):
+        other.execute("SELECT FROM octo_team FOR UPDATE")
+        joined = first.waits(joins, browsers[0])
+        refused = second.starts(joins, browsers[1])
+        while len(second.waiting()) < 2:
+            assert not refused.done()
+        other.rollback()
+        assert joined.result(10)["Location"] == "/ui/blue/"
+        reply = refused.result(10)
+    assert (reply.status_code, "Somebody has this name" in reply.content.decode()) == (422, True)
+    assert Membership.objects.filter(team=blue).count() == 2
+    assert invites.open_invites().count() == 1, "theirs is still good"
+    assert browsers[1].post(
+        "/ui/join/accept", {"username": "erin2", "email": "", "password": PASSWORD}
+    )["Location"] == "/ui/blue/"  # fmt: skip
+
+
+def test_an_address_that_somebody_takes_at_that_moment_is_refused_like_any_other(alice, bob):
+    browser = Client(raise_request_exception=False)
+    browser.force_login(bob)
+    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as person:
+        other.execute("UPDATE octo_user SET email = 'us@example.com' WHERE username = 'alice'")
+        changing = person.waits(browser.post, "/ui/account/profile", {"email": "us@example.com"})
+        other.commit()
+        reply = changing.result(10)
+    assert (reply.status_code, "Somebody else has this address" in reply.content.decode()) == (422, True)
+    bob.refresh_from_db()
+    assert bob.email == "bob@example.com"
+
+
+def invited(team, *, by) -> Client:
+    """A browser that has opened an invitation."""
+    code, _invite = invites.create(
+        actor=Actor.of_user(by), by=by, team=team, role=Role.VIEWER, lasts=timedelta(days=1), note=""
+    )
+    browser = Client(raise_request_exception=False)
+    assert browser.post("/ui/join", {"code": code}).status_code == 302
+    return browser
 
 
 def test_a_removed_admin_does_not_come_back_by_a_link_accepted_at_that_moment(blue, alice, olga, bob):

@@ -6,6 +6,7 @@ from uuid import UUID
 from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib import messages
+from django.db import IntegrityError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -35,7 +36,14 @@ def profile(request: HttpRequest) -> HttpResponse:
     form = ProfileForm(request.POST, instance=User.objects.get(pk=person(request).pk))
     if not form.is_valid():
         return _page(request, {"profile": form}, status=422)
-    if people.change_profile(actor=actor(request), user=person(request), **form.cleaned_data):
+    try:
+        changed = people.change_profile(actor=actor(request), user=person(request), **form.cleaned_data)
+    except IntegrityError:
+        # Somebody took the address in this moment; checked again, the form says so.
+        person(request).refresh_from_db()
+        form = ProfileForm(request.POST, instance=User.objects.get(pk=person(request).pk))
+        return _page(request, {"profile": form}, status=422)
+    if changed:
         messages.success(request, "Your profile is changed.")
     return redirect("dashboard:account")
 

@@ -6,7 +6,7 @@ session knows which invitation is meant, and the code is needed no more.
 """
 
 from django.contrib import messages
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -86,6 +86,10 @@ def accept(request: HttpRequest) -> HttpResponse:
             return _join(request, invite, person(request))
         if form.is_valid():
             return _join_with_new_account(request, invite, form)
+    return _form_page(request, invite, form)
+
+
+def _form_page(request: HttpRequest, invite: Invite, form: NewAccountForm) -> HttpResponse:
     context = {**ways_in(), "invite": invite, "form": form}
     return render(request, "join/accept.html", context, status=422 if form.is_bound else 200)
 
@@ -111,6 +115,9 @@ def _join_with_new_account(request: HttpRequest, invite: Invite, form: NewAccoun
             actions.accept(actor=newcomer, invite=invite, member=member, is_new=True)
     except actions.NotOpen:
         return render(request, "join/code.html", {"failed": True}, status=409)
+    except IntegrityError:
+        # Somebody took the name or the address in this moment; checked again, the form says which.
+        return _form_page(request, invite, NewAccountForm(request.POST))
     request.session.pop(_SESSION_KEY, None)
     entrance.enter(request=request, user=member, methods=["password"], actor=newcomer)
     return redirect("dashboard:team", team=invite.team.slug)
