@@ -5,22 +5,43 @@ one before left them.
 """
 
 from django.db import transaction
+from django.db.models import Q
 
 from locks.actions.audit import Actor, record
-from locks.models import EventKind, Membership, Role, Space, Team, User
+from locks.actions.clock import ClockTimestamp
+from locks.models import ActorKind, EventKind, Membership, Role, Space, Team, Token, User
 
 
 class NotAllowed(Exception):
-    """Whoever acts is not, or no longer, an admin of the team."""
+    """Whoever acts is not, or no longer, an admin of the team, or a token that is good."""
+
+
+def check_again(*, actor: Actor, space: Space) -> None:
+    """Inside a transaction, for what people and programs may both do. Locks the team; raises NotAllowed unless a person is
+    an admin, or a token is good, at this moment. Whether it has the scope does not change."""
+    if actor.kind == ActorKind.SYSTEM:
+        return
+    Team.objects.select_for_update(no_key=True).get(pk=space.team_id)
+    if actor.kind == ActorKind.USER:
+        allowed = _is_admin(team_id=space.team_id, user_id=actor.id)
+    else:
+        good = Token.objects.filter(Q(expires_at=None) | Q(expires_at__gt=ClockTimestamp()), revoked_at=None)
+        allowed = good.filter(pk=actor.id, space=space, space__archived_at=None).exists()
+    if not allowed:
+        raise NotAllowed
 
 
 def lock_for(*, team: Team, by: User) -> Team:
     """Inside a transaction. Raises NotAllowed unless `by` is an admin at this moment."""
     locked = Team.objects.select_for_update(no_key=True).get(pk=team.pk)
-    is_admin = Membership.objects.filter(team=team, user=by, role=Role.ADMIN, user__is_active=True).exists()
-    if not is_admin and not User.objects.filter(pk=by.pk, is_superuser=True, is_active=True).exists():
+    if not _is_admin(team_id=team.pk, user_id=by.pk):
         raise NotAllowed
     return locked
+
+
+def _is_admin(*, team_id: int, user_id: int | None) -> bool:
+    member = Membership.objects.filter(team=team_id, user=user_id, role=Role.ADMIN, user__is_active=True)
+    return member.exists() or User.objects.filter(pk=user_id, is_superuser=True, is_active=True).exists()
 
 
 @transaction.atomic

@@ -1,6 +1,7 @@
 """Issuing, rotating and revoking bearer tokens.
 
-`issue` and `rotate` return the plaintext beside the token; nothing else ever sees it.
+`issue` and `rotate` return the plaintext beside the token; nothing else ever sees it. Each act looks again, under the team's
+lock, whether whoever acts still may: a token that is being revoked leaves no others behind. It raises NotAllowed if not.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ from locks.actions import clock
 from locks.actions.audit import Actor, record
 from locks.actions.clock import ClockTimestamp
 from locks.actions.leases import live_leases, take_back
+from locks.actions.teams import check_again
 from locks.models import EventKind, Scope, Space, Token, User
 
 USUAL_LIFE = timedelta(days=90)
@@ -71,6 +73,7 @@ def issue(
     created_by: User | None = None,
 ) -> tuple[str, Token]:
     """The plaintext, which nothing else will ever see again, and the token."""
+    check_again(actor=actor, space=space)
     if expires_at is Expiry.NEVER and not space.allows_eternal_tokens:
         raise MustExpire
     match expires_at:
@@ -96,6 +99,7 @@ def rotate(*, actor: Actor, token: Token, overlap: timedelta, lasts: timedelta |
     """A new token with the same name and rights; the old one works on for the overlap. The new one expires when the old
     one would have, unless it is told how long it lasts: a leaked token must not prolong itself. The successor of one
     that never expires does expire where the space does not allow that any more."""
+    check_again(actor=actor, space=token.space)
     # Locked before it is looked at: a token that is revoked meanwhile must not live on in its successor.
     old = (
         Token.objects.select_for_update(of=("self",))
@@ -127,6 +131,7 @@ def rotate(*, actor: Actor, token: Token, overlap: timedelta, lasts: timedelta |
 @transaction.atomic
 def revoke(*, actor: Actor, token: Token, reason: str | None = None) -> bool:
     """Takes effect on the very next request. False if it was revoked already."""
+    check_again(actor=actor, space=token.space)
     changed = Token.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=Now())
     if changed:
         record(

@@ -1,4 +1,7 @@
-"""Creating, changing and deleting webhooks, their secrets, tests and replays: each with its event in the history."""
+"""Creating, changing and deleting webhooks, their secrets, tests and replays: each with its event in the history.
+
+Each looks again, under the team's lock, whether whoever acts still may; it raises NotAllowed if not.
+"""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,6 +12,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from locks.actions.audit import Actor, record
+from locks.actions.teams import check_again
 from locks.engine.execution import perform
 from locks.history.following import here
 from locks.models import Delivery, DeliveryStatus, EventKind, Space, Webhook
@@ -45,6 +49,7 @@ def create(*, actor: Actor, space: Space, url: str, kinds: Sequence[str] = (), p
     """The secret, which nothing else will ever show again, and the webhook. It hears of what happens from now on.
     Raises BadTarget and TooMany."""
     parse_target(url, allowed=settings.WEBHOOK_NETWORKS)
+    check_again(actor=actor, space=space)
     # One after the other, so that the limit holds.
     Space.objects.select_for_update(no_key=True).get(pk=space.pk)
     if Webhook.objects.filter(space=space).count() >= MOST_IN_A_SPACE:
@@ -75,7 +80,7 @@ def change(
     prefix: str | None = None,
 ) -> Webhook:
     """Raises BadTarget."""
-    changed = _locked(webhook)
+    changed = _locked(webhook, actor=actor)
     if url is not None:
         parse_target(url, allowed=settings.WEBHOOK_NETWORKS)
         changed.url = url
@@ -93,7 +98,7 @@ def change(
 @transaction.atomic
 def pause(*, actor: Actor, webhook: Webhook) -> Webhook:
     """Nothing is sent until it is resumed; then it goes on where it was."""
-    paused = _locked(webhook)
+    paused = _locked(webhook, actor=actor)
     if paused.paused_at is None:
         Webhook.objects.filter(pk=paused.pk).update(paused_at=Now())
         record(EventKind.WEBHOOK_PAUSED, actor=actor, space=paused.space, detail=_detail(paused))
@@ -103,7 +108,7 @@ def pause(*, actor: Actor, webhook: Webhook) -> Webhook:
 
 @transaction.atomic
 def resume(*, actor: Actor, webhook: Webhook) -> Webhook:
-    resumed = _locked(webhook)
+    resumed = _locked(webhook, actor=actor)
     if resumed.paused_at is not None:
         Webhook.objects.filter(pk=resumed.pk).update(paused_at=None, failures=0, rests_until=None)
         record(EventKind.WEBHOOK_RESUMED, actor=actor, space=resumed.space, detail=_detail(resumed))
@@ -114,7 +119,7 @@ def resume(*, actor: Actor, webhook: Webhook) -> Webhook:
 @transaction.atomic
 def rotate_secret(*, actor: Actor, webhook: Webhook, overlap: timedelta) -> str:
     """A new secret. For the overlap, deliveries are signed with the old one as well."""
-    rotated = _locked(webhook)
+    rotated = _locked(webhook, actor=actor)
     secret = new_secret()
     Webhook.objects.filter(pk=rotated.pk).update(
         secret=seal(secret),
@@ -131,7 +136,7 @@ def rotate_secret(*, actor: Actor, webhook: Webhook, overlap: timedelta) -> str:
 @transaction.atomic
 def delete(*, actor: Actor, webhook: Webhook) -> None:
     """With its deliveries, the dead ones included."""
-    deleted = _locked(webhook)
+    deleted = _locked(webhook, actor=actor)
     record(EventKind.WEBHOOK_DELETED, actor=actor, space=deleted.space, detail=_detail(deleted))
     deleted.delete()
 
@@ -139,6 +144,7 @@ def delete(*, actor: Actor, webhook: Webhook) -> None:
 @transaction.atomic
 def send_test(*, actor: Actor, webhook: Webhook) -> Delivery:
     """A delivery that says only that it is a test, ahead of all that waits."""
+    check_again(actor=actor, space=webhook.space)
     event = record(EventKind.WEBHOOK_TESTED, actor=actor, space=webhook.space, detail={"webhook": webhook.public_id})
     event.refresh_from_db()
     # The receiver may just have been mended.
@@ -158,6 +164,7 @@ def send_test(*, actor: Actor, webhook: Webhook) -> Delivery:
 @transaction.atomic
 def replay(*, actor: Actor, webhook: Webhook, delivery: Delivery | None = None) -> int:
     """Sends one that is finished once more, or all the dead ones; for another day. Tells how many."""
+    check_again(actor=actor, space=webhook.space)
     chosen = Delivery.objects.filter(webhook=webhook)
     if delivery is None:
         chosen = chosen.filter(status=DeliveryStatus.DEAD)
@@ -180,5 +187,6 @@ def replay(*, actor: Actor, webhook: Webhook, delivery: Delivery | None = None) 
     return replayed
 
 
-def _locked(webhook: Webhook) -> Webhook:
+def _locked(webhook: Webhook, *, actor: Actor) -> Webhook:
+    check_again(actor=actor, space=webhook.space)
     return Webhook.objects.select_for_update(of=("self",)).select_related("space").get(pk=webhook.pk)

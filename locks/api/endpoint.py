@@ -14,6 +14,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from locks.actions.teams import NotAllowed
 from locks.api import messages
 from locks.api.answers import AnyOutcome
 from locks.api.authentication import PresentsToken
@@ -62,6 +63,9 @@ def _refusal_for(exception: Exception) -> Refusal:
     match exception:
         case Refusal():
             return exception
+        case NotAllowed():
+            # Revoked since the request began: the action looks again, under the team's lock.
+            return authentication_failed()
         case Unavailable():
             _log.warning("the database failed a request", error=str(exception))
             return unavailable()

@@ -10,15 +10,15 @@ import pytest
 from django.db import connection, connections
 from django.test import Client
 
-from locks.actions import invites, leases, members, spaces, teams, tokens
+from locks.actions import invites, leases, members, spaces, teams, tokens, webhooks
 from locks.actions.audit import Actor
 from locks.bearer import parse
 from locks.engine import requests
 from locks.engine.execution import perform
 from locks.engine.operations import acquire
-from locks.models import Event, Invite, Lock, Membership, Role, Space, Token
+from locks.models import Event, Invite, Lock, Membership, Role, Space, Token, Webhook
 from tests import database
-from tests.conftest import PASSWORD
+from tests.conftest import PASSWORD, issue
 from tests.locks.engine.meanwhile import meanwhile
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -137,6 +137,71 @@ def test_an_address_that_somebody_takes_at_that_moment_is_refused_like_any_other
     assert (reply.status_code, "Somebody else has this address" in reply.content.decode()) == (422, True)
     bob.refresh_from_db()
     assert bob.email == "bob@example.com"
+
+
+def acts_of_admins(space, actor):
+    """What people do with tokens and webhooks, each as it is called after the page has looked at their role."""
+    _, hook = webhooks.create(actor=Actor.of_shell(), space=space, url="https://hooks.example/in")
+    worker = Token.objects.select_related("space").get(name="worker")
+    on_hook = {"actor": actor, "webhook": hook}
+    return {
+        "create": lambda: webhooks.create(actor=actor, space=space, url="https://hooks.example/in"),
+        "change": lambda: webhooks.change(**on_hook, url="https://elsewhere.example/in"),
+        "pause": lambda: webhooks.pause(**on_hook),
+        "resume": lambda: webhooks.resume(**on_hook),
+        "rotate secret": lambda: webhooks.rotate_secret(**on_hook, overlap=timedelta(0)),
+        "test": lambda: webhooks.send_test(**on_hook),
+        "replay": lambda: webhooks.replay(**on_hook),
+        "delete": lambda: webhooks.delete(**on_hook),
+        "issue": lambda: tokens.issue(actor=actor, space=space, name="another", scopes=["locks:read"]),
+        "rotate": lambda: tokens.rotate(actor=actor, token=worker, overlap=timedelta(0)),
+        "revoke": lambda: tokens.revoke(actor=actor, token=worker),
+    }
+
+
+def test_an_admin_who_is_demoted_before_an_act_begins_no_longer_may(blue, space, alice, worker_token):
+    acts = acts_of_admins(space, Actor.of_user(alice))
+    Membership.objects.filter(user=alice).update(role=Role.OPERATOR)
+    before = Event.objects.count()
+    for name, act in acts.items():
+        with pytest.raises(teams.NotAllowed):
+            pytest.fail(f"{name} answered {act()}")
+    assert Event.objects.count() == before
+    # And as what they were before, they might.
+    Membership.objects.filter(user=alice).update(role=Role.ADMIN)
+    for name in ("pause", "test", "delete", "issue", "rotate"):
+        acts[name]()
+    assert Event.objects.count() == before + 5
+
+
+def test_an_admin_who_is_demoted_in_that_moment_is_told_so(blue, space, alice):
+    browser = Client(raise_request_exception=False)
+    browser.force_login(alice)
+    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as person:
+        other.execute("SELECT FROM octo_team FOR UPDATE")
+        form = {"url": "https://hooks.example/in", "kinds": ["expired"]}
+        creating = person.waits(browser.post, "/ui/blue/main/webhooks/new", form)
+        other.execute("UPDATE octo_membership SET role = 'viewer'")
+        other.commit()
+        assert creating.result(10).status_code == 403
+    assert not Webhook.objects.exists()
+
+
+def test_a_token_that_is_revoked_in_that_moment_leaves_no_other_behind(space):
+    manager = issue(space, "manager", "tokens:manage")
+
+    def issues():
+        headers = {"Authorization": f"Bearer {manager}"}
+        body = {"name": "successor", "scopes": ["tokens:manage"]}
+        return Client(headers=headers).post("/tokens", body, content_type="application/json")
+
+    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as program:
+        other.execute("SELECT FROM octo_team FOR UPDATE")
+        issuing = program.waits(issues)
+        other.execute("UPDATE octo_token SET revoked_at = now()")
+        other.commit()
+        assert issuing.result(10).status_code == 401
+    assert [token.name for token in Token.objects.all()] == ["manager"]
 
 
 def invited(team, *, by) -> Client:

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from locks.actions import tokens
+from locks.actions import teams, tokens
 from locks.actions.audit import Actor
 from locks.api.usage import usage
 from locks.models import Event, Lock, Space, Token
@@ -244,6 +244,8 @@ def test_what_is_no_public_id_is_not_found(call, managing, public_id):
 def test_a_token_that_was_revoked_meanwhile_has_no_successor(space, worker_token):
     held = Token.objects.get(name="worker")
     Token.objects.filter(pk=held.pk).update(revoked_at="2020-01-01T00:00:00Z")
-    with pytest.raises(tokens.NotRotatable):
+    with pytest.raises(teams.NotAllowed):
         tokens.rotate(actor=Actor.of_token(held), token=held, overlap=timedelta(0))
+    with pytest.raises(tokens.NotRotatable):
+        tokens.rotate(actor=Actor.of_shell(), token=held, overlap=timedelta(0))
     assert Token.objects.filter(revoked_at__isnull=True, name="worker").count() == 0
