@@ -22,6 +22,8 @@ HOST_NAME = f"[{ENVIRONMENT.host}]" if ":" in ENVIRONMENT.host else ENVIRONMENT.
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", HOST_NAME, *ENVIRONMENT.allowed_hosts]
 
 INSTALLED_APPS = [
+    # Before Django's own: its commands that change people are replaced by ones that leave an event.
+    "locks",
     "octoadmin.sign_in_apps.Console",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -34,7 +36,6 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "rest_framework",
     *SIGN_IN_APPS,
-    "locks",
 ]
 MIDDLEWARE = [
     "octoadmin.serving.middleware.RequestContext",

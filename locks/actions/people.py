@@ -39,6 +39,14 @@ def change_password(*, actor: Actor, request: HttpRequest, user: User, password:
     record(EventKind.PASSWORD_CHANGED, actor=actor, detail={"first": not had_one, "sessions_ended": ended})
 
 
+@transaction.atomic
+def note_new_password(*, actor: Actor, user: User, is_first: bool) -> None:
+    """For one that somebody else has set. Ends every session: whoever knew the old one is out."""
+    ended, _ = BrowserSession.objects.filter(user=user).delete()
+    detail = {"person": user.get_username(), "first": is_first, "sessions_ended": ended}
+    record(EventKind.PASSWORD_CHANGED, actor=actor, detail=detail)
+
+
 def sessions_of(user: User) -> list[BrowserSession]:
     return list(BrowserSession.objects.filter(user=user).order_by("-seen_at")[:100])
 

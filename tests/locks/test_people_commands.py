@@ -1,0 +1,57 @@
+"""What somebody with a shell does to people: on the record too."""
+
+import os
+import subprocess
+import sys
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from locks.models import BrowserSession, Event, User
+from tests.servers import PROJECT_DIR
+
+NEW = "a longer and quite unusual one"
+
+
+def change_password(name: str, *typed: str) -> subprocess.CompletedProcess[str]:
+    """Without a terminal it reads what a person would type."""
+    return subprocess.run(
+        [sys.executable, "manage.py", "changepassword", name], input="".join(f"{line}\n" for line in typed),
+        cwd=PROJECT_DIR, env=dict(os.environ), start_new_session=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("committed")
+def test_a_password_that_the_shell_changes_is_an_event_and_ends_every_session(client, alice):
+    client.force_login(alice)
+    assert client.get("/ui/account").status_code == 200
+    done = change_password("ALICE@example.com", NEW, NEW)
+    assert done.returncode == 0, done.stderr
+    # Made by a process that has the slow hashes of a real server.
+    assert User.objects.get(username="alice").password.startswith("pbkdf2_")
+    event = Event.objects.get(kind="password_changed")
+    assert (event.actor_kind, event.actor_name, event.channel) == ("system", "manage.py", "cli")
+    assert event.detail == {"person": "alice", "first": False, "sessions_ended": 1}
+    assert not BrowserSession.objects.filter(user=alice).exists()
+    assert client.get("/ui/account").status_code == 302
+    refused = change_password("alice", *["12345"] * 6)
+    assert refused.returncode != 0
+    assert Event.objects.filter(kind="password_changed").count() == 1
+
+
+@pytest.mark.django_db
+def test_nobody_is_nobody():
+    with pytest.raises(CommandError, match="nobody called mallory"):
+        call_command("changepassword", "mallory")
+
+
+@pytest.mark.django_db
+def test_a_superuser_that_the_shell_makes_is_an_event():
+    call_command("createsuperuser", "--no-input", username="grace", email="grace@example.com", stdout=StringIO())
+    event = Event.objects.get(kind="person_added")
+    assert (event.actor_name, event.channel) == ("manage.py", "cli")
+    assert event.detail == {"through": "manage.py", "person": "grace", "superuser": True}
+    # Only what the command makes is its own.
+    User.objects.create_user("somebody")
+    assert Event.objects.filter(kind="person_added").count() == 1
