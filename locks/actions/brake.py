@@ -5,8 +5,8 @@ process they come to. Who tries from a network from which that account was used 
 strangers to an account share one allowance besides their own. A stranger can use up the strangers' tries, no more.
 
 The counters are a fixed number of rows: an account and a network choose one by a keyed hash, which nobody outside can
-aim. What is typed as a name counts as typed, known or not, so that being slowed tells nothing either. Under all its names
-an account has one allowance besides: when that is used up, whoever signs in is told what a wrong password is told.
+aim. What is typed as a name counts as typed, known or not, so being slowed tells nothing either. Besides, each account
+has one allowance under all its names: when that is used up, whoever signs in is told what a wrong password is told.
 """
 
 import hashlib

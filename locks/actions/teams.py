@@ -17,10 +17,11 @@ class NotAllowed(Exception):
 
 
 def check_again(*, actor: Actor, space: Space) -> None:
-    """Inside a transaction, for what people and programs may both do. Locks the team; raises NotAllowed unless a person is
-    an admin, or a token is good, at this moment. Whether it has the scope does not change."""
+    """Inside a transaction, for what people and programs may both do. Locks the team; raises NotAllowed unless a person
+    is an admin, or a token is good, at this moment. Whether it has the scope does not change."""
     if actor.kind == ActorKind.SYSTEM:
         return
+    assert actor.id is not None
     Team.objects.select_for_update(no_key=True).get(pk=space.team_id)
     if actor.kind == ActorKind.USER:
         allowed = _is_admin(team_id=space.team_id, user_id=actor.id)
@@ -39,7 +40,7 @@ def lock_for(*, team: Team, by: User) -> Team:
     return locked
 
 
-def _is_admin(*, team_id: int, user_id: int | None) -> bool:
+def _is_admin(*, team_id: int, user_id: int) -> bool:
     member = Membership.objects.filter(team=team_id, user=user_id, role=Role.ADMIN, user__is_active=True)
     return member.exists() or User.objects.filter(pk=user_id, is_superuser=True, is_active=True).exists()
 

@@ -1,7 +1,7 @@
 """Issuing, rotating and revoking bearer tokens.
 
-`issue` and `rotate` return the plaintext beside the token; nothing else ever sees it. Each act looks again, under the team's
-lock, whether whoever acts still may: a token that is being revoked leaves no others behind. It raises NotAllowed if not.
+`issue` and `rotate` return the plaintext beside the token; nothing else ever sees it. Each act looks again, under the
+team's lock, whether whoever acts still may, and raises NotAllowed if not. So a token that is being revoked issues none.
 """
 
 import hashlib
