@@ -22,10 +22,7 @@ HOST_NAME = f"[{ENVIRONMENT.host}]" if ":" in ENVIRONMENT.host else ENVIRONMENT.
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", HOST_NAME, *ENVIRONMENT.allowed_hosts]
 
 INSTALLED_APPS = [
-    # Before Django's own: its commands that change people are replaced by ones that leave an event.
-    "locks",
     "octoadmin.sign_in_apps.Console",
-    "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.humanize",
     "django.contrib.messages",
@@ -36,6 +33,9 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "rest_framework",
     *SIGN_IN_APPS,
+    "locks",
+    # After ours, whose commands that change people take the place of its own: they leave an event.
+    "django.contrib.auth",
 ]
 MIDDLEWARE = [
     "octoadmin.serving.middleware.RequestContext",
