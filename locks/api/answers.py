@@ -172,6 +172,10 @@ def acquired(
     never(outcome.verdict)
 
 
+def status_of(message: messages.Acquired | messages.Held | messages.Delayed) -> int:
+    return 409 if isinstance(message, messages.Delayed) else 200
+
+
 def claimed(outcome: outcomes.Claimed) -> messages.Acquired | messages.NoneFree:
     raise_refusal(outcome, scope="locks:write")
     match outcome.verdict:

@@ -118,31 +118,29 @@ class LockEndpoint(Endpoint):
         return terms(body, idempotency_key=request.META.get("HTTP_IDEMPOTENCY_KEY"))
 
     def note(self, request: Request, outcome: AnyOutcome, *, waits: bool = False) -> None:
-        """What the statement has found out about the token: that it is none, or what it may do. Whether a request that
-        waits is refused shows at its end."""
         token = presented(request)
-        if outcome.verdict == Verdict.UNAUTHENTICATED or outcome.space_id is None:
-            limits.note_failure(request.META.get("REMOTE_ADDR"), token.digest)
-            raise authentication_failed()
-        structlog.contextvars.bind_contextvars(team=team_of(outcome.space_id))
-        note_use(
+        space_id = note_use(
             outcome,
             waits=waits,
             digest=token.digest,
-            space_id=outcome.space_id,
             address=request.META.get("REMOTE_ADDR"),
             agent=request.META.get("HTTP_USER_AGENT", ""),
         )
+        structlog.contextvars.bind_contextvars(team=team_of(space_id))
 
 
-def note_use(
-    outcome: AnyOutcome, *, digest: bytes, space_id: int, address: str | None, agent: str, waits: bool = False
-) -> None:
-    """What a request of a good token leaves behind."""
+def note_use(outcome: AnyOutcome, *, digest: bytes, address: str | None, agent: str, waits: bool = False) -> int:
+    """What the statement has found out about the token: that it is none, which is refused, or what it may do. Returns
+    its space. Whether a request that waits is refused shows at its end."""
+    space_id = outcome.space_id
+    if space_id is None or outcome.verdict == Verdict.UNAUTHENTICATED:
+        limits.note_failure(address, digest)
+        raise authentication_failed()
     if not waits:
         tallies.count((outcome,))
     limits.learn_rate(digest, outcome.requests_per_second)
     usage.note(digest=digest, space_id=space_id, address=address, agent=agent)
+    return space_id
 
 
 def no_content() -> HttpResponse:

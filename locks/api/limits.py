@@ -27,27 +27,35 @@ class Buckets:
         # key → (rate, what is left, when that was), the least recently used first
         self._buckets: OrderedDict[Hashable, tuple[float, float, float]] = OrderedDict()
 
-    def _level(self, key: Hashable) -> tuple[float, float]:
+    def _level(self, key: Hashable, now: float) -> tuple[float, float]:
         rate, left, since = self._buckets.get(key) or (self.rate, self.rate * self._burst_seconds, 0.0)
-        return rate, min(rate * self._burst_seconds, left + (self._clock() - since) * rate)
+        return rate, min(rate * self._burst_seconds, left + (now - since) * rate)
 
     def wait_ms(self, key: Hashable) -> int:
         """How long until there is something to take; 0 if there is."""
         with self._lock:
-            rate, left = self._level(key)
+            rate, left = self._level(key, self._clock())
             return 0 if left >= 1 else max(1, int((1 - left) / rate * 1000))
 
     def take(self, key: Hashable) -> int:
         """Takes one if there is one and returns 0; otherwise how many milliseconds to wait."""
         with self._lock:
-            rate, left = self._level(key)
+            now = self._clock()
+            rate, left = self._level(key, now)
             if left < 1:
                 return max(1, int((1 - left) / rate * 1000))
-            self._buckets[key] = (rate, left - 1, self._clock())
+            self._buckets[key] = (rate, left - 1, now)
             self._buckets.move_to_end(key)
             if len(self._buckets) > MOST_KEYS:
                 self._buckets.popitem(last=False)
             return 0
+
+    def give_back(self, key: Hashable) -> None:
+        """What was taken for nothing."""
+        with self._lock:
+            known = self._buckets.get(key)
+            if known is not None:
+                self._buckets[key] = (known[0], known[1] + 1, known[2])
 
     def clear(self) -> None:
         with self._lock:
@@ -55,6 +63,9 @@ class Buckets:
 
     def set_rate(self, key: Hashable, rate: float) -> None:
         """From now on this key has a rate of its own."""
+        known = self._buckets.get(key)
+        if known is not None and known[0] == rate:
+            return
         with self._lock:
             known = self._buckets.get(key)
             if known is not None and known[0] != rate:
@@ -78,6 +89,10 @@ class Limits:
 
     def check_token(self, digest: bytes) -> None:
         _refuse(self._requests.take(digest), "This token has used up its requests.")
+
+    def not_answered(self, digest: bytes) -> None:
+        """Somebody else will check the same request again."""
+        self._requests.give_back(digest)
 
     def check_address(self, address: str | None, digest: bytes | None) -> None:
         """Where many wrong tokens came from, only tokens that were good before are let through: a worker must not pay

@@ -7,28 +7,36 @@ from typing import Any
 import msgspec
 import structlog
 
-from locks.api import answers, messages
+from locks.api import answers
 from locks.api.errors import Code, Refusal, overloaded, unavailable
 from locks.api.tallies import tallies
 from locks.engine import outcomes, requests
 from locks.engine.execution import Unavailable
 from locks.engine.rounds import Undecided
-from locks.hand_over import Parked, Receive
+from locks.engine.verdicts import Verdict
+from locks.hand_over import Later, Parked, Receive
 from locks.waiting.line import Closed, Turn
 from locks.waiting.process import line
+
+# What somebody who is willing to wait does not take for an answer.
+IN_VAIN = frozenset({Verdict.HELD, Verdict.DELAYED})
 
 _encode = msgspec.json.Encoder().encode
 _log = structlog.stdlib.get_logger(__name__)
 
 
-def park(asked: requests.Acquire, *, wait_seconds: float) -> Parked:
+def turn_of(asked: requests.Acquire, *, wait_seconds: float) -> Later:
     async def later(receive: Receive) -> tuple[int, bytes]:
         turn = await _turn(receive, lambda gone: line.turn(asked, wait_seconds=wait_seconds, gone=gone))
         _count(turn, (turn.outcome,), name=asked.name)
         message = answers.acquired(turn.outcome, waited_ms=turn.waited_ms, position=turn.position)
-        return (409 if isinstance(message, messages.Delayed) else 200), _encode(message)
+        return answers.status_of(message), _encode(message)
 
-    return Parked(later, content_type="application/json")
+    return later
+
+
+def park(asked: requests.Acquire, *, wait_seconds: float) -> Parked:
+    return Parked(turn_of(asked, wait_seconds=wait_seconds), content_type="application/json")
 
 
 def park_for_all(asked: requests.AcquireAll, *, wait_seconds: float) -> Parked:

@@ -16,10 +16,10 @@ from django.http.response import HttpResponseBase
 
 from locks.api.errors import Refusal, internal_error, new_request_id, overloaded
 from locks.hand_over import GoOn, HandedOver, Later, Parked
-from locks.waiting.line import Gone
 from octoadmin.probes.metrics import count_request, requests_in_flight, requests_waiting
 from octoadmin.serving.asgi_types import Headers, Receive, Scope, Send
 from octoadmin.serving.connection_checks import drop_dead_connection
+from octoadmin.serving.later import answer_later
 from octoadmin.serving.proxies import Networks
 from octoadmin.serving.request_body import BodyBudget, ClientGone, read_body
 from octoadmin.serving.streamed_answer import Stalled, StreamedAnswer
@@ -89,7 +89,9 @@ class SyncLane:
             await send({"type": "http.response.start", "status": handed_over.status, "headers": handed_over.headers})
             await handed_over.go_on(receive, send)
         elif handed_over is not None and handed_over.later is not None:
-            await _answer_later(handed_over, handed_over.later, receive, send, request_id)
+            await answer_later(
+                handed_over.later, headers=handed_over.headers, receive=receive, send=send, request_id=request_id
+            )
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> tuple[int, Answer | None]:
         """Its status, and the answer itself if it is to go on on the event loop."""
@@ -181,21 +183,6 @@ class SyncLane:
             await stream.pass_on({"type": "http.response.body", "body": b""})
         finally:
             self._threads.submit(response.close, always=True)
-
-
-async def _answer_later(parked: Answer, later: Later, receive: Receive, send: Send, request_id: str) -> None:
-    try:
-        status, body = await later(receive)
-        length = (b"content-length", str(len(body)).encode())
-        answer = Answer(status=status, headers=[*parked.headers, length], body=body)
-    except Gone:
-        return
-    except Refusal as refusal:
-        answer = _refused(refusal, request_id)
-    except Exception:
-        _log.exception("a waiting request failed", request_id=request_id)
-        answer = _refused(internal_error(), request_id)
-    await _send_whole(send, answer)
 
 
 def _refused(refusal: Refusal, request_id: str) -> Answer:

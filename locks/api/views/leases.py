@@ -7,13 +7,12 @@ from rest_framework.request import Request
 from locks.api import answers, messages
 from locks.api.endpoint import LockEndpoint, answer
 from locks.api.errors import invalid_input
-from locks.api.parked import park
+from locks.api.parked import IN_VAIN, park
 from locks.api.parsing import check_name, check_text, check_ttl, decoder
 from locks.api.schema import IDEMPOTENCY_KEY, NAME, describe
 from locks.engine import requests
 from locks.engine.execution import perform
 from locks.engine.operations import acquire, force_release, inspect, release, renew
-from locks.engine.verdicts import Verdict
 
 _ACQUIRE = decoder(messages.AcquireBody)
 _RENEW = decoder(messages.RenewBody)
@@ -43,12 +42,12 @@ class AcquireView(LockEndpoint):
         body = self.body(request, _ACQUIRE)
         asked = requests.Acquire(name=check_name(name), **self.caller(request), **self.terms(request, body))
         (outcome,) = perform(acquire([asked]))
-        if body.wait_seconds and outcome.verdict in (Verdict.HELD, Verdict.DELAYED):
+        if body.wait_seconds and outcome.verdict in IN_VAIN:
             self.note(request, outcome, waits=True)
             return park(asked, wait_seconds=body.wait_seconds)
         self.note(request, outcome)
         message = answers.acquired(outcome)
-        return answer(message, status=409 if isinstance(message, messages.Delayed) else 200)
+        return answer(message, status=answers.status_of(message))
 
 
 class RenewView(LockEndpoint):
