@@ -1,5 +1,9 @@
 """The combiner: requests that arrive while a statement is under way form the next one (group commit).
 
+A statement has a price of its own, whatever the number of requests in it, so it pays to let them gather. Whoever was in
+the last one is likely to ask again: the next begins when as many have come, or after as long a pause as a statement
+takes, so that nobody who asks alone waits for others.
+
 Every caller gets an outcome of its own. What can go wrong, and what that means for those who were in the statement:
 
 - The statement failed and the connection is well: it was rolled back, so nothing was changed. They get Undone, and
@@ -23,8 +27,8 @@ from locks.engine.rounds import MOST_ROUNDS
 from locks.engine.statements import Statement
 from locks.engine.verdicts import Verdict
 from octoadmin.fast_lane import metrics
+from octoadmin.fast_lane.mail import Mail
 from octoadmin.fast_lane.mending import MendingConnection
-from octoadmin.fast_lane.reading import Mail
 from octoadmin.serving.request_body import ClientGone
 from octoadmin.serving.threads import Overloaded
 
@@ -32,6 +36,8 @@ MOST_AT_ONCE = 64
 MOST_WAITING = 1000
 # Who waits for longer than this is watched for hanging up, and a further connection is put to work.
 PATIENCE_SECONDS = 0.02
+# For others to come, nobody waits longer than this.
+GATHER_SECONDS = 0.004
 # A statement that takes longer has met a database that does not answer.
 ANSWER_SECONDS = 5.0
 # After a failed attempt to connect, so long everybody is told at once.
@@ -47,15 +53,15 @@ class Undone(Exception):
 class Turn:
     """A request that waits for its outcome."""
 
-    __slots__ = ("asked", "mail", "outcome", "rounds", "since", "watch")
+    __slots__ = ("asked", "mail", "outcome", "rounds", "since", "watched")
 
-    def __init__(self, asked: Caller, mail: Mail, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, asked: Caller, mail: Mail, outcome: "asyncio.Future[Any]", since: float) -> None:
         self.asked = asked
         self.mail = mail
-        self.outcome: asyncio.Future[Any] = loop.create_future()
+        self.outcome = outcome
         self.rounds = 0
-        self.since = loop.time()
-        self.watch: asyncio.Task[None] | None = None
+        self.since = since
+        self.watched = False
 
     def settle(self, outcome: Any) -> None:
         if not self.outcome.done():
@@ -65,7 +71,13 @@ class Turn:
         if not self.outcome.done():
             self.outcome.set_exception(error)
 
-    async def departs(self) -> None:
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """From now on it ends when its client hangs up."""
+        self.watched = True
+        watch = loop.create_task(self._departs())
+        self.outcome.add_done_callback(lambda _: watch.cancel())
+
+    async def _departs(self) -> None:
         await self.mail.departure()
         self.fail(ClientGone())
 
@@ -91,38 +103,62 @@ class Combiner:
         self._busy: set[Worker] = set()
         self._away_until = 0.0
         self._looking: asyncio.TimerHandle | None = None
+        self._gathering: asyncio.TimerHandle | None = None
+        # How many were in the last statement, and how long it took.
+        self._enough = 1
+        self._pause = 0.0
         self._stopping = False
         self._sizes = metrics.batch_size.labels(operation)
         self._seconds = metrics.statement_seconds.labels(operation)
         self._length = metrics.waiting.labels(operation)
 
-    async def ask(self, asked: Caller, mail: Mail) -> Any:
-        """The outcome. Raises Overloaded, Unavailable, Undone, ClientGone."""
-        if len(self._waiting) >= MOST_WAITING or self._stopping:
+    def ask(self, asked: Caller, mail: Mail) -> "asyncio.Future[Any]":
+        """The outcome, or Unavailable, Undone, ClientGone. Raises Overloaded and Unavailable."""
+        waiting = self._waiting
+        if len(waiting) >= MOST_WAITING or self._stopping:
             raise Overloaded
         loop = asyncio.get_running_loop()
-        turn = Turn(asked, mail, loop)
-        if turn.since < self._away_until:
+        now = loop.time()
+        if now < self._away_until:
             raise Unavailable("the database could not be reached a moment ago")
-        self._waiting.append(turn)
-        if not self._busy or len(self._waiting) >= MOST_AT_ONCE:
+        outcome: asyncio.Future[Any] = loop.create_future()
+        waiting.append(Turn(asked, mail, outcome, now))
+        if not self._busy:
+            self._gather(loop)
+        elif len(waiting) >= MOST_AT_ONCE:
             self._start(loop)
         if self._looking is None:
             self._looking = loop.call_later(PATIENCE_SECONDS, self._look, loop)
-        try:
-            return await turn.outcome
-        finally:
-            if turn.watch is not None:
-                turn.watch.cancel()
+        return outcome
 
     async def stop(self, *, seconds: float) -> None:
         """Takes no more requests, and lets those it has end."""
         self._stopping = True
+        self._begin(asyncio.get_running_loop())
         tasks = [worker.task for worker in self._busy if worker.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
         for worker in self._idle:
             await worker.connection.close()
+
+    def _gather(self, loop: asyncio.AbstractEventLoop) -> None:
+        """While nothing is under way: begins if enough have come, or else in a moment."""
+        if self._enough_have_come():
+            self._begin(loop)
+        elif self._gathering is None:
+            self._gathering = loop.call_later(self._pause, self._begin, loop)
+
+    def _enough_have_come(self) -> bool:
+        # Who was in a statement already, and is to go again, stands in front and waits for nobody.
+        waiting = self._waiting
+        return len(waiting) >= self._enough or self._stopping or (bool(waiting) and waiting[0].rounds > 0)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        if self._waiting and not self._busy:
+            self._start(loop)
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         """As a task of its own: what else has arrived by the time it begins goes along."""
@@ -138,15 +174,21 @@ class Combiner:
                 worker.batch, worker.since = batch, loop.time()
                 began = time.perf_counter()
                 await self._run(worker)
-                self._seconds.observe(time.perf_counter() - began)
+                took = time.perf_counter() - began
+                self._seconds.observe(took)
+                self._enough, self._pause = len(batch), min(took, GATHER_SECONDS)
                 if worker not in self._busy:  # given up meanwhile
                     await worker.connection.close()
+                    return
+                if not self._enough_have_come():
                     return
         finally:
             worker.batch = []
             if worker in self._busy:
                 self._busy.remove(worker)
                 self._idle.append(worker)
+            if self._waiting and not self._busy:
+                self._gather(loop)
 
     def _next_batch(self) -> list[Turn]:
         batch: list[Turn] = []
@@ -208,9 +250,9 @@ class Combiner:
         now = loop.time()
         for worker in [worker for worker in self._busy if worker.since < now - ANSWER_SECONDS]:
             self._give_up(worker, now)
-        slow = [turn for turn in self._waiting if turn.watch is None and turn.since < now - PATIENCE_SECONDS]
+        slow = [turn for turn in self._waiting if not turn.watched and turn.since < now - PATIENCE_SECONDS]
         for turn in slow:
-            turn.watch = loop.create_task(turn.departs())
+            turn.watch(loop)
         if slow:
             self._start(loop)
         self._looking = None

@@ -1,6 +1,5 @@
 """From an ASGI scope to what the hot calls need of it; or NotPlain, and then the sync lane reads it anew."""
 
-import asyncio
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,9 +10,8 @@ from django.http.request import split_domain_port, validate_host
 
 from locks import bearer
 from locks.api.parsing import LARGEST_BODY
-from octoadmin.serving.asgi_types import Message, Receive, Scope
+from octoadmin.serving.asgi_types import Scope
 from octoadmin.serving.proxies import client_address, client_scheme
-from octoadmin.serving.request_body import BODY_SECONDS, too_slow
 
 MOST_KNOWN_TOKENS = 10_000
 _BEARER = b"Bearer "
@@ -35,9 +33,8 @@ class Reason(StrEnum):
     TOKEN = "token"  # noqa: S105
     LIMIT = "limit"
     BODY = "body"
-    FIELDS = "fields"
     VALUES = "values"
-    VERDICT = "verdict"
+    SETTLE = "settle"
     STATEMENT = "statement"
 
 
@@ -139,36 +136,3 @@ def _sender(peer: str | None, scheme: str, forwarded_for: bytes | None, proto: b
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("latin-1")
-
-
-class Mail:
-    """What `receive` has given, so that it can be given once more."""
-
-    __slots__ = ("_receive", "_taken")
-
-    def __init__(self, receive: Receive) -> None:
-        self._receive = receive
-        self._taken: list[Message] = []
-
-    async def body(self, length: int) -> bytes:
-        """The body, if it comes in one piece; most do. Raises Refusal; or NotPlain, and the sync lane waits for the
-        rest."""
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                message = await self._receive()
-        except TimeoutError:
-            raise too_slow() from None
-        self._taken.append(message)
-        body: bytes = message.get("body", b"")
-        if len(body) != length:
-            raise NotPlain(Reason.BODY)
-        return body
-
-    async def again(self) -> Message:
-        """For the sync lane: what was taken, then what is to come."""
-        return self._taken.pop(0) if self._taken else await self._receive()
-
-    async def departure(self) -> None:
-        """Returns when the client has hung up."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass

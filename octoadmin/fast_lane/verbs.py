@@ -15,44 +15,29 @@ from locks.api.terms import terms
 from locks.api.views import leases
 from locks.engine import requests, statements
 from locks.engine.statements import Statement
-from locks.engine.verdicts import Verdict
 from octoadmin.fast_lane.reading import Envelope, NotPlain, Reason
 
-# The verdicts that are answered here; among them all that change something.
-ANSWERED = frozenset(
-    {
-        Verdict.ACQUIRED, Verdict.KEPT, Verdict.HELD, Verdict.DELAYED, Verdict.FREE, Verdict.RENEWED, Verdict.RELEASED,
-        Verdict.NO_LEASE, Verdict.HELD_BY_ANOTHER, Verdict.HELD_TOO_LONG,
-    }
-)  # fmt: skip
 _ROOT = b"/locks/"
 
 _encode = msgspec.json.Encoder().encode
 _ACQUIRE = decoder(messages.AcquireBody)
 _RENEW = decoder(messages.RenewBody)
 _RELEASE = decoder(messages.ReleaseBody)
-# What the engine's terms say; whatever else a body can ask for, waiting among it, is not plain.
-_PLAIN = frozenset({"ttl_seconds", "metadata", "owner", "lock_delay_seconds", "session_id", "ephemeral"})
-_BEYOND = tuple(
-    (field, getattr(messages.AcquireBody(), field))
-    for field in messages.AcquireBody.__struct_fields__
-    if field not in _PLAIN
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """`ask` makes an engine request of a name, the caller and the body; `answer` makes status and message of an
-    outcome, or raises Refusal."""
+    """`ask` makes an engine request of a name, the caller and the body, and says how long it may wait; `answer` makes
+    status and message of an outcome, or raises Refusal."""
 
     name: str
     method: str
     view: type[LockEndpoint]
     statement: Statement[Any]
-    ask: Callable[[str, Envelope, str, bytes], requests.Caller]
+    ask: Callable[[str, Envelope, str, bytes], tuple[Any, int]]
     answer: Callable[[Any], tuple[int, Any]]
 
-    def asked(self, *, raw_name: bytes, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
+    def asked(self, raw_name: bytes, envelope: Envelope, request_id: str, body: bytes) -> tuple[Any, int]:
         """Raises NotPlain."""
         try:
             name = (unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name).decode()
@@ -66,23 +51,21 @@ class Verb:
         return status, _encode(message)
 
 
-def _acquire(name: str, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
+def _acquire(name: str, envelope: Envelope, request_id: str, body: bytes) -> tuple[Any, int]:
     message = _ACQUIRE.decode(body or b"{}")
-    for field, default in _BEYOND:
-        if getattr(message, field) != default:
-            raise NotPlain(Reason.FIELDS)
-    return requests.Acquire(
+    asked = requests.Acquire(
         digest=envelope.token.hex_digest,
         request_id=request_id,
         address=envelope.address,
         name=name,
         **terms(message, idempotency_key=envelope.idempotency_key),
     )
+    return asked, message.wait_seconds or 0
 
 
-def _renew(name: str, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
+def _renew(name: str, envelope: Envelope, request_id: str, body: bytes) -> tuple[Any, int]:
     message = _RENEW.decode(body)
-    return requests.Renew(
+    asked = requests.Renew(
         digest=envelope.token.hex_digest,
         request_id=request_id,
         address=envelope.address,
@@ -90,26 +73,30 @@ def _renew(name: str, envelope: Envelope, request_id: str, body: bytes) -> reque
         lease_id=message.lease_id,
         ttl_seconds=check_ttl(message.ttl_seconds),
     )
+    return asked, 0
 
 
-def _release(name: str, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
-    return requests.Release(
+def _release(name: str, envelope: Envelope, request_id: str, body: bytes) -> tuple[Any, int]:
+    asked = requests.Release(
         digest=envelope.token.hex_digest,
         request_id=request_id,
         address=envelope.address,
         name=name,
         lease_id=_RELEASE.decode(body).lease_id,
     )
+    return asked, 0
 
 
-def _inspect(name: str, envelope: Envelope, request_id: str, body: bytes) -> requests.Caller:
-    return requests.Inspect(
+def _inspect(name: str, envelope: Envelope, request_id: str, body: bytes) -> tuple[Any, int]:
+    asked = requests.Inspect(
         digest=envelope.token.hex_digest, request_id=request_id, address=envelope.address, name=name
     )
+    return asked, 0
 
 
 def _acquired(outcome: Any) -> tuple[int, Any]:
-    return (409 if outcome.verdict == Verdict.DELAYED else 200), answers.acquired(outcome)
+    message = answers.acquired(outcome)
+    return answers.status_of(message), message
 
 
 def _renewed(outcome: Any) -> tuple[int, Any]:

@@ -30,6 +30,13 @@ def test_a_bucket_gives_its_burst_and_then_its_rate():
     assert buckets.take("b") == 0
 
 
+def test_what_was_given_back_can_be_taken_again():
+    buckets = Buckets(rate=1, burst_seconds=1, clock=Clock())
+    assert buckets.take("a") == 0
+    buckets.give_back("a")
+    assert [buckets.take("a") > 0 for _ in range(2)] == [False, True]
+
+
 def test_a_bucket_refills_to_its_burst_and_no_further():
     clock = Clock()
     buckets = Buckets(rate=10, burst_seconds=1, clock=clock)

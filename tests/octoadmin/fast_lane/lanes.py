@@ -23,6 +23,14 @@ class Lanes:
     fast: FastLane
     sync: SyncLane
     token: str = ""
+    # For a test that is not asynchronous itself.
+    runner: asyncio.Runner | None = None
+
+    async def ask(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Reply:
+        client = Client(chunks=[body])
+        fields = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+        await self.send(request_scope(path, method=method, headers=fields), client)
+        return client.reply
 
     async def call(self, method: str, path: str, body: Any = None, *, client: Client | None = None) -> Reply:
         """Through the fast lane, as the server does it."""

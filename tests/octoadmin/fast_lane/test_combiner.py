@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from locks.models import Event
-from octoadmin.fast_lane import combiner
-from tests.octoadmin.asgi_client import Client
+from locks.models import Event, Lock, Space
+from octoadmin.fast_lane import combiner, mail
+from tests.conftest import issue
+from tests.octoadmin.asgi_client import Client, request_scope
 from tests.octoadmin.fast_lane.lanes import Lanes, counted, on_lanes, row_locked, somebody_waits
 from tests.octoadmin.postgres_proxy import PostgresProxy
 
@@ -151,3 +152,72 @@ def test_an_answer_lost_on_the_way_is_never_asked_for_again(
     on_lanes(worker_token, talk)
     for number in range(5):
         assert Event.objects.filter(lock_name=f"lost-{number}").count() <= 1
+
+
+def test_what_the_sync_lane_has_to_answer_counts_once_towards_the_limit(space: Space) -> None:
+    token = issue(space, "worker", "locks:read", "locks:write")
+    Space.objects.filter(pk=space.pk).update(requests_per_second=1)
+    Lock.objects.create(space=space, name="busy", fencing_token=1, lock_delay_seconds=0)
+    before = counted("octoadmin_lane_left_to_sync_total", reason="statement")
+
+    async def talk(lanes: Lanes) -> None:
+        # From now on the limit is known: two at once, and one more each second.
+        assert (await lanes.call("GET", "/locks/busy")).status == 200
+        async with row_locked("busy"):
+            stuck = asyncio.create_task(lanes.acquire("busy"))
+            for _ in range(500):
+                if counted("octoadmin_lane_left_to_sync_total", reason="statement") > before:
+                    break
+                await asyncio.sleep(0.01)
+        assert (await stuck).json["status"] == "acquired"
+        assert (await lanes.call("GET", "/locks/busy")).status == 200
+
+    on_lanes(token, talk)
+
+
+def test_a_refusal_is_answered_here(space: Space) -> None:
+    token = issue(space, "reader", "locks:read")
+    asked = counted("octoadmin_lane_batch_size_sum", operation="acquire")
+    answered = counted("octoadmin_requests_total", lane="fast", method="POST", status="4xx")
+
+    async def talk(lanes: Lanes) -> None:
+        reply = await lanes.acquire("job")
+        assert (reply.status, reply.json["code"]) == (403, "forbidden")
+
+    on_lanes(token, talk)
+    assert counted("octoadmin_lane_batch_size_sum", operation="acquire") == asked + 1
+    assert counted("octoadmin_requests_total", lane="fast", method="POST", status="4xx") == answered + 1
+
+
+def test_who_asks_alone_waits_for_nobody_and_a_crowd_gathers(worker_token: str) -> None:
+    """After a crowd the first to ask again waits for the others, but not for long."""
+
+    async def talk(lanes: Lanes) -> None:
+        await asyncio.gather(*(lanes.acquire(f"job-{n}") for n in range(20)))
+        before = counted("octoadmin_lane_batch_size_count", operation="acquire")
+        first = asyncio.create_task(lanes.acquire("first"))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not first.done()
+        others = [lanes.acquire(f"other-{n}") for n in range(19)]
+        assert {reply.status for reply in await asyncio.gather(first, *others)} == {200}
+        assert counted("octoadmin_lane_batch_size_count", operation="acquire") == before + 1
+        assert (await lanes.acquire("alone")).json["status"] == "acquired"
+
+    on_lanes(worker_token, talk)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(worker_token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mail, "BODY_SECONDS", 0.05)
+    monkeypatch.setattr(mail, "LOOK_SECONDS", 0.02)
+
+    async def talk(lanes: Lanes) -> None:
+        headers = {"Host": "localhost", "Authorization": f"Bearer {worker_token}", "Content-Type": "application/json"}
+        silent = Client()
+        silent._chunks = []
+        fields = [(name.lower().encode(), value.encode()) for name, value in {**headers, "Content-Length": "2"}.items()]
+        await lanes.send(request_scope("/locks/job/acquire", method="POST", headers=fields), silent)
+        assert (silent.reply.status, silent.reply.json["code"]) == (400, "invalid_input")
+        assert (await lanes.acquire("job")).json["status"] == "acquired"
+
+    on_lanes(worker_token, talk)

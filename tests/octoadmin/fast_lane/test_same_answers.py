@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 
 from locks.api.limits import limits
-from locks.models import Event, Space, Team
+from locks.models import Event, Space, Team, Token
 from tests.conftest import issue
+from tests.locks.api import test_bad_input as bad_input
 from tests.octoadmin.asgi_client import Client, Reply, request_scope
 from tests.octoadmin.fast_lane.lanes import Lanes, counted, on_lanes
 
@@ -35,10 +37,26 @@ class Side:
     leases: list[str] = field(default_factory=lambda: ["3f8e4a4c-6b5c-4ca8-9a8f-0f6ea4f4d9a5"])
     fencing_tokens: list[int] = field(default_factory=list)
     holders: list[str] = field(default_factory=list)
+    sessions: dict[str, str] = field(default_factory=dict)
+
+    async def open_sessions(self) -> None:
+        """One that lives, and one that has ended."""
+        for key in ("live", "over"):
+            opened = await self._plainly("POST", "/sessions", b'{"ttl_seconds": 300}')
+            self.sessions[key] = opened["session_id"]
+        await self._plainly("DELETE", f"/sessions/{self.sessions['over']}")
+
+    async def _plainly(self, method: str, path: str, body: bytes = b"") -> Any:
+        kind = [(b"content-type", b"application/json")]
+        reply = await self.ask(method, path, token="worker", body=body, headers=kind, pieces=1)
+        return json.loads(reply.body or b"null")
 
     async def ask(self, method: str, path: str, *, token: str | None, body: bytes, headers: Any, pieces: int) -> Reply:
+        body = body.replace(b"lease:last:", self.leases[-1].encode())
         for place, lease in enumerate(self.leases):
             body = body.replace(f"lease:{place}:".encode(), lease.encode())
+        for key, session in self.sessions.items():
+            body = body.replace(f"session:{key}:".encode(), session.encode())
         fields = [(b"host", b"localhost"), *headers]
         if token is not None:
             fields.append((b"authorization", self.tokens.get(token, token).encode()))
@@ -84,6 +102,11 @@ def _flat(value: Any, key: str = "") -> list[tuple[str, Any]]:
     return [(key, value)]
 
 
+def kind_of(understood: tuple[Any, ...]) -> tuple[int, str | None]:
+    status, _headers, fields = understood
+    return status, next((value for key, value in fields if key == "code" and value != "…"), None)
+
+
 def acquire_body(chance: random.Random, name: str) -> Any:
     body: dict[str, Any] = {}
     if (ttl := chance.choice((*(60,) * 20, *TTLS))) is not None:
@@ -96,8 +119,11 @@ def acquire_body(chance: random.Random, name: str) -> Any:
         body["lock_delay_seconds"] = 60 if name == "closes" else chance.choice((0, 0, 61, None))
     if chance.random() < 0.1:
         body["unknown"] = [1, {"deep": True}]
-    if chance.random() < 0.05:
-        body["session_id"] = "3f8e4a4c-6b5c-4ca8-9a8f-0f6ea4f4d9a5"
+    if chance.random() < 0.1:
+        body["session_id"] = chance.choice(("session:live:", "session:over:", "3f8e4a4c-6b5c-4ca8-9a8f-0f6ea4f4d9a5"))
+        body["ephemeral"] = chance.choice((True, False, None))
+    if chance.random() < 0.1:
+        body["wait_seconds"] = chance.choice((0, None, 61, -1, "1"))
     return body
 
 
@@ -130,7 +156,7 @@ def a_request(chance: random.Random, leases: int) -> dict[str, Any]:
         headers.append(
             chance.choice(((b"authorization", b"Bearer x"), (b"x-forwarded-proto", b"https"), (b"x_y", b"z")))
         )
-    tokens = (*("worker",) * 15, "reader", "bound", "Bearer wrong", "basic x", None)
+    tokens = (*("worker",) * 15, "reader", "bound", "revoked", "Bearer wrong", "basic x", None)
     path = f"/locks/{name}" if verb == "inspect" else f"/locks/{name}/{verb}"
     if chance.random() < 0.03:
         path += chance.choice(("?x=1", "/", "%2Facquire"))
@@ -144,6 +170,24 @@ def a_request(chance: random.Random, leases: int) -> dict[str, Any]:
     }
 
 
+# What chance seldom brings about, one after the other.
+COURSE = [
+    {"path": "/locks/kept/acquire", "body": b'{"ttl_seconds":60}', "key": b"k9"},
+    {"path": "/locks/kept/acquire", "body": b'{"ttl_seconds":60}', "key": b"k9"},
+    {"path": "/locks/kept/acquire", "body": b'{"ttl_seconds":61}', "key": b"k9"},
+    {"path": "/locks/shut/acquire", "body": b'{"lock_delay_seconds":60}', "key": b"k10"},
+    {"path": "/locks/shut/release", "body": b'{"lease_id":"lease:last:"}'},
+    {"path": "/locks/shut/acquire", "body": b""},
+]
+# What a table of its own says about each of them; here it matters only that both lanes say the same.
+BAD_INPUT = [
+    *({"path": path, "body": b""} for path in bad_input.NAMES),
+    *({"path": f"/locks/{name}/acquire", "body": b""} for name, _ in bad_input.GOOD_NAMES),
+    *({"path": "/locks/a/acquire", "body": json.dumps({"ttl_seconds": ttl}).encode()} for ttl, *_ in bad_input.TTLS),
+    *({"path": "/locks/a/acquire", "body": json.dumps(fields).encode()} for fields, *_ in bad_input.FIELDS),
+]
+
+
 def twin(name: str, **terms: Any) -> dict[str, str]:
     space = Space.objects.create(team=Team.objects.create(slug=name, name=name), slug="main", name="Main", **terms)
     issued = {
@@ -151,6 +195,8 @@ def twin(name: str, **terms: Any) -> dict[str, str]:
         "reader": issue(space, "reader", "locks:read"),
         "bound": issue(space, "bound", "locks:read", "locks:write", prefixes=["a", "team/"]),
     }
+    issued["revoked"] = issue(space, "revoked", "locks:read", "locks:write")
+    Token.objects.filter(space=space, name="revoked").update(revoked_at=Now())
     return {key: f"Bearer {token}" for key, token in issued.items()}
 
 
@@ -165,6 +211,8 @@ def test_both_lanes_answer_the_same(committed: None, recognises_metadata: bool) 
             await (lanes.fast.route(scope) or lanes.sync)(scope, receive, send)
 
         sides = [Side(application, tokens[0]), Side(lanes.sync, tokens[1])]
+        for side in sides:
+            await side.open_sessions()
         chance = random.Random(1842)
         for number in range(REQUESTS):
             # The two share an address, and with it the patience for wrong tokens.
@@ -172,9 +220,24 @@ def test_both_lanes_answer_the_same(committed: None, recognises_metadata: bool) 
             asked = a_request(chance, len(sides[0].leases))
             fast, sync = [side.understood(await side.ask(**asked)) for side in sides]
             assert fast == sync, (number, asked)
+            seen.add(kind_of(fast))
+        for plain in (*COURSE, *BAD_INPUT):
+            asked = {"method": "POST", "token": "worker", "pieces": 1, **plain}
+            key = asked.pop("key", None)
+            asked["headers"] = [(b"content-type", b"application/json")] if asked["body"] else []
+            asked["headers"] += [(b"idempotency-key", key)] if key else []
+            fast, sync = [side.understood(await side.ask(**asked)) for side in sides]
+            assert fast == sync, asked
+            seen.add(kind_of(fast))
 
+    seen: set[tuple[int, str | None]] = set()
     on_lanes("", talk)
     # Or else the comparison would say nothing.
+    assert seen >= {
+        (200, None), (400, "invalid_ttl"), (400, "lease_not_current"), (401, "authentication_failed"),
+        (403, "forbidden"), (404, "lease_not_current"), (404, "not_found"), (409, None), (409, "conflict"),
+        (410, "session_expired"), (422, "invalid_input"),
+    }  # fmt: skip
     assert counted("octoadmin_request_seconds_count", lane="fast") - before > REQUESTS / 3
     histories = [
         list(
