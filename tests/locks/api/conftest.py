@@ -1,7 +1,10 @@
-"""The API as its callers see it, through Django's test client: method, path, token, JSON."""
+"""The API as its callers see it: method, path, token, JSON. Through Django's test client; or, where a test says that it
+is to run on both lanes, through the fast lane as well, as the server does it."""
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,6 +13,8 @@ from django.test import Client
 
 from locks.api.limits import limits
 from locks.api.usage import usage
+from tests.octoadmin import asgi_client
+from tests.octoadmin.fast_lane.lanes import Lanes, running_lanes
 
 Call = Callable[..., HttpResponse]
 
@@ -20,19 +25,67 @@ def _fresh_process_state() -> None:
     usage.forget()
 
 
-@pytest.fixture
-def call(operator_token: str) -> Call:
-    """call("POST", "/locks/a/acquire", {"ttl_seconds": 60}) with a token that may do everything to locks."""
+@pytest.fixture(params=["sync lane", "fast lane"])
+def lane(request: pytest.FixtureRequest) -> Iterator[Lanes | None]:
+    """For `usefixtures`: the test runs once on each. The fast lane has connections of its own, which see only what is
+    committed."""
+    if request.param == "sync lane":
+        request.getfixturevalue("db")
+        yield None
+        return
+    request.getfixturevalue("committed")
+    with asyncio.Runner() as runner:
+        running = running_lanes()
+        lanes = runner.run(running.__aenter__())
+        lanes.runner = runner
+        yield lanes
+        runner.run(running.__aexit__(None, None, None))
 
-    def request(
+
+@dataclass
+class LaneAnswer:
+    """With the words of Django's own."""
+
+    reply: asgi_client.Reply
+
+    @property
+    def status_code(self) -> int:
+        return self.reply.status
+
+    @property
+    def content(self) -> bytes:
+        return self.reply.body
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.title(): value for name, value in self.reply.headers.items()}
+
+    def json(self) -> Any:
+        return self.reply.json
+
+    def __getitem__(self, name: str) -> str:
+        return self.reply.headers[name.lower()]
+
+
+@pytest.fixture
+def call(request: pytest.FixtureRequest, operator_token: str) -> Call:
+    """call("POST", "/locks/a/acquire", {"ttl_seconds": 60}) with a token that may do everything to locks."""
+    lanes: Lanes | None = request.getfixturevalue("lane") if "lane" in request.fixturenames else None
+
+    def ask(
         method: str, path: str, body: Any = None, *, token: str | None = operator_token, raw: bytes | None = None,
         content_type: str = "application/json", **headers: str,
-    ) -> HttpResponse:  # fmt: skip
+    ) -> HttpResponse | LaneAnswer:  # fmt: skip
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         data = raw if raw is not None else json.dumps(body).encode() if body is not None else b""
+        if lanes is not None:
+            fields = {"Host": "testserver", **headers}
+            if data:
+                fields |= {"Content-Type": content_type, "Content-Length": str(len(data))}
+            return LaneAnswer(lanes.runner.run(lanes.ask(method, path, fields, data)))
         return Client(raise_request_exception=False).generic(
             method, path, data, content_type=content_type if data else "", headers=headers
         )
 
-    return request
+    return ask

@@ -8,7 +8,7 @@ import pytest
 from locks.models import Event, Lock, Space
 from tests.conftest import issue
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.usefixtures("lane")
 
 
 def test_acquire_renew_release(call):

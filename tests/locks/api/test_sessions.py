@@ -10,7 +10,7 @@ from locks.models import Token
 from tests.conftest import issue
 from tests.locks.engine.passing_time import pass_seconds
 
-pytestmark = pytest.mark.django_db
+pytestmark = pytest.mark.usefixtures("lane")
 
 
 @pytest.fixture
