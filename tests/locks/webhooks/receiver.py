@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ class Received:
     path: str
     headers: dict[str, str]
     body: bytes
+    # The address that it was sent to.
+    arrived_at: str = ""
 
     @property
     def json(self) -> Any:
@@ -54,7 +57,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         with self.receiver.lock:
-            self.receiver.received.append(Received(self.path, dict(self.headers.items()), body))
+            self.receiver.received.append(
+                Received(self.path, dict(self.headers.items()), body, self.connection.getsockname()[0])
+            )
         with contextlib.suppress(OSError):
             self._behave()
 
@@ -107,9 +112,12 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def receiving(host: str = "127.0.0.1", *, port: int = 0) -> Iterator[Receiver]:
+def receiving(host: str = "127.0.0.1", *, port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     handler = type("Handler", (_Handler,), {})
     server = _Server((host, port), handler)
+    if tls is not None:
+        # The handshake is for the thread of the request, which may fail alone.
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     receiver = handler.receiver = Receiver(server.server_address[1])
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
