@@ -95,6 +95,8 @@ PAGES: list[Page] = [
     *pages("issue-token", "token-sentence", "rename-team", "new-space", "limits", whom=For.ADMINS, method="POST"),
     *pages("new-invite", whom=For.ADMINS, method="POST", form={"role": "viewer", "days": "7"}),
     *pages("archive-space", whom=For.ADMINS, method="POST", form={"typed_name": "main", "release": "on"}),
+    *pages("restore-space", whom=For.ADMINS, arguments={"archived": "{archived}"}),
+    *pages("restore-space", whom=For.ADMINS, method="POST", arguments={"archived": "{archived}"}),
     *pages("rotate-token", "revoke-token", whom=For.ADMINS, arguments=TOKEN),
     *pages("rotate-token", whom=For.ADMINS, method="POST", arguments=TOKEN, form={"overlap": "0"}),
     *pages("revoke-token", whom=For.ADMINS, method="POST", arguments=TOKEN, form={"leases": "release"}),

@@ -1,4 +1,4 @@
-"""Spaces of a team: make one, change its name and limits, archive it."""
+"""Spaces of a team: make one, change its name and limits, archive and restore it."""
 
 from typing import Any
 
@@ -22,6 +22,10 @@ class LocksAreHeld(Exception):
 
 class ArchivedAlready(Exception):
     """Somebody else was first."""
+
+
+class NotArchived(Exception):
+    """Somebody else has restored it already."""
 
 
 class LastSpace(Exception):
@@ -71,6 +75,15 @@ def archive(*, actor: Actor, by: User, space: Space, release: bool) -> int:
         _open_again(actor=actor, space=space)
         raise LocksAreHeld(held)
     return 0
+
+
+@transaction.atomic
+def restore(*, actor: Actor, by: User, space: Space) -> None:
+    """Its pages are there again, and its tokens good with the next request, unless they have expired meanwhile."""
+    lock_for(team=space.team, by=by)
+    if not Space.objects.filter(pk=space.pk, archived_at__isnull=False).update(archived_at=None):
+        raise NotArchived
+    record(EventKind.SPACE_RESTORED, actor=actor, space=space, detail={"space": space.name})
 
 
 @transaction.atomic

@@ -37,6 +37,7 @@ _ICONS: dict[str, str] = {
     EventKind.SPACE_CREATED: "system",
     EventKind.SPACE_CHANGED: "system",
     EventKind.SPACE_ARCHIVED: "system",
+    EventKind.SPACE_RESTORED: "system",
 }
 
 

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from locks.actions.invites import open_invites
 from locks.dashboard.statements import rows
-from locks.models import Event, Invite, Membership, Role, Space, Team
+from locks.models import Event, Invite, Membership, Role, Space, Team, Token
 
 EVENTS = 50
 MOST_MEMBERS = 500
@@ -65,14 +66,22 @@ def invitations(team: Team) -> list[Invite]:
     return list(open_invites().filter(team=team).order_by("-created_at")[:200])
 
 
-def team_spaces(team: Team) -> list[TeamSpace]:
+def team_spaces(team: Team) -> tuple[list[TeamSpace], list[Space]]:
+    """Those there are, and those that were archived, the latest first."""
     counts = {each.id: each for each in rows("team_spaces", _Counts, {"team_id": team.pk})}
-    spaces = Space.objects.filter(team=team, archived_at=None).order_by("name")
-    return [
+    spaces = Space.objects.filter(team=team).order_by("-archived_at", "name")
+    there = [
         TeamSpace(space=space, held=counts[space.pk].held, tokens=counts[space.pk].tokens)
         for space in spaces
         if space.pk in counts
     ]
+    return there, [space for space in spaces if space.archived_at]
+
+
+def tokens_that_would_work(space: Space) -> int:
+    """Once it is restored."""
+    good = Token.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), space=space, revoked_at=None)
+    return good.count()
 
 
 def team_events(team: Team, *, before: tuple[datetime, int] | None = None, limit: int = EVENTS) -> TeamEvents:

@@ -39,4 +39,6 @@ def team_sentence(event: Event) -> str | None:
             return f"{who} changed {', '.join(changed)} of {said.get('space')}"
         case EventKind.SPACE_ARCHIVED:
             return f"{who} archived the space {said.get('space')}"
+        case EventKind.SPACE_RESTORED:
+            return f"{who} restored the space {said.get('space')}"
     return None

@@ -103,6 +103,7 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/team/spaces/new", spaces.create, name="new-space"),
     path("<slug:team>/<slug:space>/team/limits", spaces.limits, name="limits"),
     path("<slug:team>/<slug:space>/team/archive", spaces.archive, name="archive-space"),
+    path("<slug:team>/<slug:space>/team/restore/<slug:archived>", spaces.restore, name="restore-space"),
     path("<slug:team>/<slug:space>/connect", connect.connect, name="connect"),
     path("<slug:team>/<slug:space>/system", system.system, name="system"),
     path("<slug:team>/<slug:space>/owners", owners.owners, name="owners"),

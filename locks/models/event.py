@@ -45,6 +45,7 @@ class EventKind(models.TextChoices):
     SPACE_CREATED = "space_created"
     SPACE_CHANGED = "space_changed"
     SPACE_ARCHIVED = "space_archived"
+    SPACE_RESTORED = "space_restored"
     PROFILE_CHANGED = "profile_changed"
     PASSWORD_CHANGED = "password_changed"
     SESSIONS_REVOKED = "sessions_revoked"

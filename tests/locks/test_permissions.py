@@ -46,6 +46,7 @@ class Things:
     snoozed: int
     webhook: str
     delivery: str
+    archived: str
 
     def fill(self, wanted: Any) -> Any:
         if isinstance(wanted, dict):
@@ -76,6 +77,7 @@ def make_things(space: Space, *, admin: User, member: User) -> Things:
         space=space, token=Token.objects.get(space=space), owner="worker", ttl_seconds=300,
         expires_at=timezone.now() + timedelta(minutes=5),
     )  # fmt: skip
+    archived = Space.objects.create(team=team, slug=f"{team.slug}-past", name="Past", archived_at=timezone.now())
     _secret, webhook = webhooks.create(actor=actor, space=space, url="https://hooks.example/in")
     delivery = webhooks.send_test(actor=actor, webhook=webhook)
     delivery.status, delivery.finished_at = "dead", timezone.now()
@@ -86,7 +88,7 @@ def make_things(space: Space, *, admin: User, member: User) -> Things:
         event=Event.objects.get(space_id=space.pk, kind="acquired").pk,
         team_event=Event.objects.get(team_id=team.pk, kind="invite_created").pk,
         member=member.pk, invite=invite.pk, batch=batch.pk, snoozed=held.fencing_token,
-        webhook=webhook.public_id, delivery=str(delivery.public_id),
+        webhook=webhook.public_id, delivery=str(delivery.public_id), archived=archived.slug,
     )  # fmt: skip
 
 

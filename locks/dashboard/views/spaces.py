@@ -1,9 +1,9 @@
-"""Spaces of a team: make one, set its limits, archive it; and, for superusers, a whole new team."""
+"""Spaces of a team: make one, set its limits, archive and restore it; and, for superusers, a whole new team."""
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
@@ -15,6 +15,7 @@ from locks.actions.second_factors import is_held_back
 from locks.dashboard.access import Place, actor, in_space, managing, person, signed_in
 from locks.dashboard.confirmation import recently_confirmed
 from locks.dashboard.shell import page
+from locks.dashboard.team import tokens_that_would_work
 from locks.dashboard.team_forms import ArchiveForm, LimitsForm, NewSpaceForm, NewTeamForm
 from locks.dashboard.views.team import back, dialog
 from locks.models import Space
@@ -81,6 +82,27 @@ def archive(request: HttpRequest, place: Place) -> HttpResponse:
     words = f" {released} leases were taken back." if released else ""
     messages.success(request, f"{place.space.name} is archived.{words}")
     return redirect("dashboard:team", team=place.team.slug)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@in_space
+@managing
+@recently_confirmed
+def restore(request: HttpRequest, place: Place, archived: str) -> HttpResponse:
+    """From the page of another space of the team, since its own pages are gone."""
+    found = Space.objects.select_related("team").filter(team=place.team, slug=archived).first()
+    if found is None:
+        raise Http404
+    if request.method != "POST":
+        context = {"archived": found, "tokens": tokens_that_would_work(found)}
+        return dialog(request, place, "team/restore.html", context)
+    try:
+        actions.restore(actor=actor(request), by=person(request), space=found)
+    except actions.NotArchived:
+        messages.error(request, f"{found.name} was restored already.")
+    else:
+        messages.success(request, f"{found.name} is back, with its tokens, limits and history.")
+    return redirect("dashboard:team-page", team=place.team.slug, space=found.slug)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -23,10 +23,12 @@ LATEST = 8
 @require_safe
 @in_space
 def team(request: HttpRequest, place: Place) -> HttpResponse:
+    there, archived = team_spaces(place.team)
     context = {
         "members": members(place.team),
         "roles": ROLE_NOTES,
-        "team_spaces": team_spaces(place.team),
+        "team_spaces": there,
+        "archived": archived if place.may_manage else [],
         "invites": invitations(place.team) if place.may_manage else [],
         "latest": team_events(place.team, limit=LATEST).events if place.may_manage else [],
     }

@@ -1,4 +1,4 @@
-"""Spaces: made, limited, archived."""
+"""Spaces: made, limited, archived, restored."""
 
 import pytest
 
@@ -103,7 +103,8 @@ def test_an_archived_space_is_gone_everywhere(visit, alice, url, space, second, 
     assert client.post("/locks/a/acquire", "{}", content_type="application/json", headers=bearer).status_code == 401
     for path in ("", "activity", "tokens", "tokens/new", "team", "team/limits", "locks/a"):
         assert visit(alice).get(now_url + path).status_code == 404
-    assert "Main" not in visit(alice).get("/ui/blue/staging/team").content.decode().split("<main")[1].split("latest")[0]
+    there = visit(alice).get("/ui/blue/staging/team").context["team_spaces"]
+    assert [row.space.name for row in there] == ["Staging"]
     assert parse(worker_token) is not None
 
 
@@ -120,6 +121,39 @@ def test_it_is_archived_once(alice, space, second):
     with pytest.raises(actions.ArchivedAlready):
         actions.archive(actor=Actor.of_user(alice), by=alice, space=space, release=False)
     assert Event.objects.filter(kind="space_archived").count() == 1
+
+
+def test_an_archived_space_is_restored_with_its_tokens_and_on_the_record(
+    visit, alice, olga, url, space, second, worker_token, client
+):
+    browser, team = visit(alice), "/ui/blue/staging/team"
+    browser.post(f"{url}/archive", {"typed_name": "main"})
+    assert "Archived" in browser.get(team).content.decode()
+    assert "Archived" not in visit(olga).get(team).content.decode()
+    asked = browser.get(f"{team}/restore/main").content.decode()
+    assert "1 token of it works again" in asked
+    assert browser.post(f"{team}/restore/main")["Location"] == url
+    assert browser.get(url).status_code == 200
+    assert client.get("/whoami", headers={"Authorization": f"Bearer {worker_token}"}).status_code == 200
+    event = Event.objects.get(kind="space_restored")
+    assert (event.space_id, event.actor_name, event.detail) == (space.pk, "alice", {"space": "Main"})
+    assert "alice restored the space Main" in browser.get(url).content.decode()
+
+
+def test_it_is_restored_once_with_a_fresh_proof_and_only_by_its_team(
+    visit, later, alice, url, space, second, red_space
+):
+    actions.archive(actor=Actor.of_user(alice), by=alice, space=second, release=False)
+    assert "Is it still you" in later(alice).post(f"{url}/restore/staging").content.decode()
+    assert Space.objects.get(pk=second.pk).archived_at
+    browser = visit(alice)
+    for _ in range(2):
+        assert browser.post(f"{url}/restore/staging").status_code == 302
+    assert "was restored already" in browser.get(url).content.decode()
+    assert "It is there already" in browser.get(f"{url}/restore/staging").content.decode()
+    assert Event.objects.filter(kind="space_restored").count() == 1
+    Space.objects.create(team=red_space.team, slug="past", name="Past", archived_at=second.created_at)
+    assert browser.post(f"{url}/restore/past").status_code == 404
 
 
 def test_spaces_are_the_admins_business(visit, olga, victor, bob, url):
