@@ -54,9 +54,10 @@ WITH caller AS MATERIALIZED (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
     ) AS live ON true
     LEFT JOIN LATERAL (
-        SELECT owner, least(ended_at, expires_at) AS lives_until FROM octo_session
-        WHERE octo_session.id = request.session_id AND octo_session.token_id = live.token_id LIMIT 1
-    ) AS session ON true
+        -- By its id alone: a token can have many, and this may be planned when it has none.
+        SELECT token_id, owner, least(ended_at, expires_at) AS lives_until FROM octo_session
+        WHERE octo_session.id = request.session_id LIMIT 1
+    ) AS session ON session.token_id = live.token_id
 ),
 -- The lock as the snapshot shows it.
 seen AS MATERIALIZED (

@@ -26,9 +26,10 @@ WITH caller AS MATERIALIZED (
     ) AS live
     JOIN octo_space AS space ON space.id = live.space_id
     LEFT JOIN LATERAL (
-        SELECT owner, least(ended_at, expires_at) AS lives_until FROM octo_session
-        WHERE octo_session.id = request.session_id AND octo_session.token_id = live.token_id LIMIT 1
-    ) AS session ON true
+        -- By its id alone: a token can have many, and this may be planned when it has none.
+        SELECT token_id, owner, least(ended_at, expires_at) AS lives_until FROM octo_session
+        WHERE octo_session.id = request.session_id LIMIT 1
+    ) AS session ON session.token_id = live.token_id
     WHERE 'locks:write' = ANY (live.scopes)
       AND octo_name_is_within(request.name, live.prefixes)
       AND coalesce(request.ttl_seconds <= live.max_ttl_seconds, true)

@@ -4,15 +4,17 @@ Cost is counted in pages touched, not in time, so that a busy machine cannot fai
 """
 
 import random
-from uuid import UUID
+from datetime import timedelta
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import connection
+from django.db.models.functions import Now
 
 from locks.engine import requests, statements
 from locks.engine.execution import perform
 from locks.engine.operations import renew
-from locks.models import Lock
+from locks.models import Lock, Session, Token
 from tests.locks.engine.conftest import Engine
 from tests.locks.engine.many_locks import hold, leave_idle
 from tests.locks.engine.plans import assert_page_is_one_index_scan, explain
@@ -102,6 +104,28 @@ def test_statements_planned_for_few_locks_are_right_for_many_at_once(engine, spa
     few = costs(engine, FEW)
     hold(space.pk, 20_000)
     assert_the_same(few, costs(engine, 20_000))
+
+
+def test_a_token_with_many_sessions_claims_as_cheaply_as_one_with_none(engine, space):
+    """With the plan of a time when there were none: a fleet shares one token, and opens its sessions later."""
+
+    def pages(label: str) -> int:
+        before = pages_touched()
+        for number in range(SAMPLES):
+            assert engine.acquire(f"{label}-{number}").verdict == "acquired"
+        return pages_touched() - before
+
+    pages("warm")
+    without = pages("without")
+    (token_id,) = Token.objects.filter(space=space).values_list("pk", flat=True)
+    Session.objects.bulk_create(
+        Session(
+            id=uuid4(), space=space, token_id=token_id, owner="runner-7", ttl_seconds=60, created_at=Now(),
+            kept_alive_at=Now(), expires_at=Now() + timedelta(minutes=1),
+        )
+        for _ in range(5_000)
+    )  # fmt: skip
+    assert pages("with") < 1.5 * without
 
 
 def test_heartbeats_are_heap_only_updates(engine, space):
