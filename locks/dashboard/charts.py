@@ -17,6 +17,22 @@ LOWEST = 2.0
 ROUND_MS = (1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000, 2_419_200_000)
 
 
+# Marks beside a picture keep this distance.
+APART = 24.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """Something written beside a picture, and how far below its upper edge."""
+
+    words: str
+    y: float
+
+    @property
+    def percent(self) -> float:
+        return round(100 * self.y / HEIGHT, 2)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bar:
     x: float
@@ -70,9 +86,13 @@ class Scale:
         return cls(bottom=bottom, top=top)
 
     @property
-    def middle(self) -> float:
-        """The duration halfway up."""
-        return math.sqrt(self.bottom * self.top)
+    def moments(self) -> list[float]:
+        """The round durations to be marked, from the bottom to the top, no two so near that they would touch."""
+        found = [self.bottom]
+        for moment in ROUND_MS:
+            if self.height(moment) - self.height(found[-1]) >= APART <= HEIGHT - self.height(moment):
+                found.append(moment)
+        return [*found, self.top]
 
     def height(self, milliseconds: float) -> float:
         share = math.log(max(self.bottom, milliseconds) / self.bottom) / math.log(self.top / self.bottom)

@@ -94,15 +94,6 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Marks:
-    """What is written beside a picture."""
-
-    top: str
-    middle: str
-    bottom: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Contention:
     window: Window
     granted: int
@@ -113,9 +104,9 @@ class Contention:
     most_waited: list[ContendedName]
     steps: list[Step]
     labels: list[str]
-    claims_marks: Marks
-    hold_marks: Marks
-    wait_marks: Marks
+    claims_marks: list[charts.Mark]
+    hold_marks: list[charts.Mark]
+    wait_marks: list[charts.Mark]
 
     @property
     def refused_percent(self) -> float:
@@ -158,7 +149,9 @@ def contention(*, space: Space, window: Window) -> Contention:
             )
         ],
         labels=_labels([step.at for step in counts], window),
-        claims_marks=Marks(top=f"{top:,}", middle=f"{top // 2:,}", bottom="0"),
+        claims_marks=[
+            charts.Mark(words=f"{top * part // 2:,}", y=charts.HEIGHT * (1 - part / 2)) for part in range(3)
+        ],
         hold_marks=_marks(hold_scale),
         wait_marks=_marks(wait_scale),
     )  # fmt: skip
@@ -182,8 +175,10 @@ def _spread(
     return Quantiles(count=sum(together.values()), at=words), spans
 
 
-def _marks(scale: charts.Scale) -> Marks:
-    return Marks(top=_short(scale.top), middle=_short(scale.middle), bottom=_short(scale.bottom))
+def _marks(scale: charts.Scale) -> list[charts.Mark]:
+    return [
+        charts.Mark(words=_short(moment), y=round(charts.HEIGHT - scale.height(moment), 2)) for moment in scale.moments
+    ]
 
 
 def _short(milliseconds: float) -> str:

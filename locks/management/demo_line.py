@@ -1,5 +1,6 @@
 """Who stands in line in the demo: for a minute at most, as requests do, and then they ask again."""
 
+import uuid
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +15,13 @@ class Asker:
     name: str
     owner: str
     token: Token
+
+
+def holder_id(token: Token, session_id: uuid.UUID | None = None) -> str:
+    """The pseudonym that the engine would give."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT octo_holder_id(%s, %s)", [token.public_id, session_id])
+        return str(cursor.fetchone()[0])
 
 
 class Line:

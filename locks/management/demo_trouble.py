@@ -9,7 +9,7 @@ from locks.actions.audit import Actor
 from locks.actions.snooze import snooze
 from locks.engine.execution import perform
 from locks.history.usual import learn_usual_holds
-from locks.management.demo_line import Line
+from locks.management.demo_line import Line, holder_id
 from locks.models import Event, Lock, Session, Space, Token, User
 from locks.models.token import PRESETS
 
@@ -99,24 +99,28 @@ class Trouble:
         fencing_token = int(acquired.timestamp() * 1000)
         Event.objects.create(
             at=acquired, kind="acquired",
-            **self._common(name, token, owner=owner, fencing_token=fencing_token, metadata=metadata),
+            **self._common(name, token, owner=owner, fencing_token=fencing_token, metadata=metadata,
+                           session_id=more.get("session_id")),
         )  # fmt: skip
         return Lock.objects.create(
             space=self._space, name=name, fencing_token=fencing_token, lease_id=uuid.uuid4(),
-            holder_id=_holder_id(token), token=token, owner=owner, metadata=metadata, ttl_seconds=ttl,
+            holder_id=holder_id(token, more.get("session_id")), token=token, owner=owner, metadata=metadata, ttl_seconds=ttl,
             acquired_at=acquired, renewed_at=renewed, expires_at=renewed + timedelta(seconds=ttl),
             renewals=max(1, (held - silent) // RENEWAL_SECONDS), sweep_at=renewed + timedelta(seconds=ttl), **more,
         )  # fmt: skip
 
     def _common(
-        self, name: str, token: Token, *, owner: str, fencing_token: int, metadata: str | None = None
+        self,
+        name: str,
+        token: Token,
+        *,
+        owner: str,
+        fencing_token: int,
+        metadata: str | None = None,
+        session_id: uuid.UUID | None = None,
     ) -> dict[str, Any]:
         return {
             "team_id": self._space.team_id, "space_id": self._space.pk, "lock_name": name, "owner": owner,
-            "token_id": token.pk, "fencing_token": fencing_token, "holder_id": _holder_id(token), "metadata": metadata,
-            "actor_kind": "token", "actor_id": token.pk, "actor_name": token.name, "channel": "api",
+            "token_id": token.pk, "fencing_token": fencing_token, "metadata": metadata,
+            "holder_id": holder_id(token, session_id), "actor_kind": "token", "actor_id": token.pk, "actor_name": token.name, "channel": "api",
         }  # fmt: skip
-
-
-def _holder_id(token: Token) -> str:
-    return f"h_{token.public_id.lower():0<20}"[:22]

@@ -25,7 +25,7 @@ from locks.engine.verdicts import Verdict
 from locks.history.rollup import rollup
 from locks.management.demo_cast import REASONS, STANDING, WORK, Work
 from locks.management.demo_demand import Demand
-from locks.management.demo_line import Asker, Line
+from locks.management.demo_line import Asker, Line, holder_id
 from locks.management.demo_trouble import Trouble
 from locks.models import Event, Lock, Membership, Role, Space, Team, Token, User
 from locks.models.token import PRESETS
@@ -81,6 +81,7 @@ class Demo:
             user = User.objects.create_user(name, f"{name}@harbor.example", password)
             Membership.objects.create(team=team, user=user, role=role)
         issued = {name: self._issue(name) for name in ("ci", "cron", "agents")}
+        self._holder_ids = {token.pk: holder_id(token) for token in issued.values()}
         now = _clock()
         held = {standing.name: standing for standing in STANDING}
         events: list[Event] = []
@@ -190,7 +191,7 @@ class Demo:
         return {
             "team_id": self._space.team_id, "space_id": self._space.pk, "lock_name": work.name, "owner": owner,
             "metadata": self._metadata(work), "token_id": token.pk, "fencing_token": fencing_token,
-            "holder_id": f"h_{token.public_id.lower():0<20}"[:22],
+            "holder_id": self._holder_ids[token.pk],
         }  # fmt: skip
 
     def _metadata(self, work: Work) -> str:
@@ -211,7 +212,7 @@ class Demo:
             expires = renewed + timedelta(seconds=work.ttl_seconds)
             Lock.objects.create(
                 space=self._space, name=work.name, fencing_token=int(acquired.timestamp() * 1000),
-                lease_id=lease, holder_id=f"h_{token.public_id.lower():0<20}"[:22], token=token,
+                lease_id=lease, holder_id=self._holder_ids[token.pk], token=token,
                 owner=work.owners[0], metadata=self._metadata(work), ttl_seconds=work.ttl_seconds,
                 acquired_at=acquired, renewed_at=renewed, expires_at=expires,
                 renewals=max(1, standing.held * 2 // work.ttl_seconds), sweep_at=expires,
