@@ -186,7 +186,7 @@ def _short(milliseconds: float) -> str:
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
         if milliseconds >= size:
             return f"{milliseconds / size:.2g} {unit}".replace("e+01", "0")
-    return f"{milliseconds:.2g} ms"
+    return f"{milliseconds:.0f} ms"
 
 
 def _labels(moments: list[datetime], window: Window) -> list[str]:

@@ -122,5 +122,6 @@ class Trouble:
         return {
             "team_id": self._space.team_id, "space_id": self._space.pk, "lock_name": name, "owner": owner,
             "token_id": token.pk, "fencing_token": fencing_token, "metadata": metadata,
-            "holder_id": holder_id(token, session_id), "actor_kind": "token", "actor_id": token.pk, "actor_name": token.name, "channel": "api",
+            "holder_id": holder_id(token, session_id), "actor_kind": "token", "actor_id": token.pk,
+            "actor_name": token.name, "channel": "api",
         }  # fmt: skip
