@@ -104,7 +104,8 @@ class Trouble:
         )  # fmt: skip
         return Lock.objects.create(
             space=self._space, name=name, fencing_token=fencing_token, lease_id=uuid.uuid4(),
-            holder_id=holder_id(token, more.get("session_id")), token=token, owner=owner, metadata=metadata, ttl_seconds=ttl,
+            holder_id=holder_id(token, more.get("session_id")), token=token, owner=owner, metadata=metadata,
+            ttl_seconds=ttl,
             acquired_at=acquired, renewed_at=renewed, expires_at=renewed + timedelta(seconds=ttl),
             renewals=max(1, (held - silent) // RENEWAL_SECONDS), sweep_at=renewed + timedelta(seconds=ttl), **more,
         )  # fmt: skip
