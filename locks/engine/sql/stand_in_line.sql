@@ -56,12 +56,24 @@ locked AS MATERIALIZED (
 clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now, waited_for FROM (SELECT count(*) AS waited_for FROM locked) AS all_locked
 ),
+-- Counted once for all of the batch, and no further than the limit.
+everybody AS MATERIALIZED (
+    SELECT space.space_id, in_line.number
+    FROM (SELECT DISTINCT space_id, max_waiters FROM locked) AS space
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS number
+        FROM (
+            SELECT FROM octo_waiter AS waiter WHERE waiter.space_id = space.space_id LIMIT space.max_waiters
+        ) AS waiter
+    ) AS in_line
+),
 counted AS MATERIALIZED (
     SELECT
-        locked.*, clock.now, first_try.id AS known_id, first_try.request_digest AS known_digest, here.number AS before,
+        locked.*, clock.now, everybody.number AS in_space, first_try.id AS known_id, first_try.request_digest AS known_digest, here.number AS before,
         row_number() OVER (PARTITION BY locked.id ORDER BY locked.n) AS nth_here,
         row_number() OVER (PARTITION BY locked.space_id ORDER BY locked.n) AS nth_in_space
     FROM locked
+    JOIN everybody USING (space_id)
     CROSS JOIN clock
     CROSS JOIN LATERAL (
         SELECT count(*) AS number FROM octo_waiter AS waiter
@@ -89,12 +101,7 @@ decided AS MATERIALIZED (
                 END
             WHEN NOT coalesce(available_at > now, false) AND last_waiter IS NULL AND nth_here = 1 THEN 'again'
             WHEN before + nth_here > max_waiters_per_name THEN 'line_full'
-            WHEN nth_in_space + (
-                SELECT count(*) FROM (
-                    SELECT FROM octo_waiter AS waiter WHERE waiter.space_id = counted.space_id
-                    LIMIT counted.max_waiters
-                ) AS everybody
-            ) > max_waiters THEN 'line_full'
+            WHEN in_space + nth_in_space > max_waiters THEN 'line_full'
             WHEN coalesce(available_at > now, false) OR last_waiter IS NOT NULL THEN 'waiting'
             ELSE 'again'
         END AS verdict
