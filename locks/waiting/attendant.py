@@ -1,7 +1,7 @@
 """Looks after the requests that wait in this process: says that they are there, and brings them what they were handed.
 
-Woken by a notification when a lock was handed on. That is only quicker: every quarter of a second it looks for itself,
-so it does as well where notifications do not arrive, as behind a connection pooler.
+Woken by a notification when a lock was handed on. That is only quicker: several times a second it looks for itself, so
+it does as well where notifications do not arrive, as behind a connection pooler.
 """
 
 import asyncio
@@ -14,13 +14,12 @@ import structlog
 
 from locks.engine.connecting import connect
 from locks.engine.execution import Unavailable
-from locks.engine.line import attend, pick_up, settle_open_names, waiters_of
+from locks.engine.line import BEAT_SECONDS, attend, pick_up, settle_open_names, waiters_of
 from locks.engine.outcomes import PickedUp
 from locks.waiting.desk import Desk
 
-BEAT_SECONDS = 0.25
-# How often it looks for names that became free by the clock alone, and for places that were lost.
-LOOK_SECONDS = 0.5
+# In how many of its looks it also looks for places that were lost: one in so many.
+BEATS_TO_COUNT = 3
 # With nobody waiting it stays for a while, so that the next one need not wait for its connections.
 LINGER_SECONDS = 10.0
 
@@ -41,6 +40,7 @@ class Attendant:
         self._woken = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
         self._seen_at = float("-inf")
+        self._beats = 0
 
     @property
     def was_there(self) -> bool:
@@ -70,47 +70,47 @@ class Attendant:
     async def _run(self) -> None:
         listening = asyncio.create_task(self._listen())
         loop = asyncio.get_running_loop()
-        look_at = needed_at = loop.time()
+        beat_at = needed_at = loop.time()
         try:
             while loop.time() - needed_at < LINGER_SECONDS:
                 if self._waiting():
                     needed_at = loop.time()
                 try:
-                    await self._attend()
+                    if self._woken.is_set():
+                        self._woken.clear()
+                        await self.collect()
+                    # Woken a hundred times a second, it need not say each time that it is there.
+                    if loop.time() >= beat_at:
+                        beat_at = loop.time() + BEAT_SECONDS
+                        await self._beat()
                     await self._tidy()
-                    if loop.time() >= look_at:
-                        look_at = loop.time() + LOOK_SECONDS
-                        await self._look()
                 except Unavailable as error:
                     _log.warning("waiting requests cannot be looked after", error=str(error).strip())
                 except Exception:
                     # Whatever it is concerns one look. Without the next ones nobody here would be handed anything.
                     _log.exception("waiting requests were not looked after")
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), BEAT_SECONDS)
+                    await asyncio.wait_for(self._woken.wait(), max(beat_at - loop.time(), 0))
         finally:
             listening.cancel()
             await asyncio.shield(self._desk.close())
 
-    async def _attend(self) -> None:
-        if self._woken.is_set():
-            self._woken.clear()
-            await self.collect()
+    async def _beat(self) -> None:
+        """Says that it is there, and looks for what nobody else has seen to."""
         now = asyncio.get_running_loop().time()
-        # Woken a hundred times a second, it need not say each time that it is there.
-        if now - self._seen_at >= 0.9 * BEAT_SECONDS:
-            attended = await self._desk.perform(attend(self._server_id))
-            self._seen_at = now
-            if attended.handed:
-                await self.collect()
-
-    async def _look(self) -> None:
+        attended = await self._desk.perform(attend(self._server_id))
+        self._seen_at = now
+        if attended.handed:
+            await self.collect()
         known = self._waiting()
         if not known:
             return
+        # What became free by the clock alone.
         await self._desk.perform(settle_open_names(self._server_id))
-        for waiter_id in known - set(await self._desk.perform(waiters_of(self._server_id))):
-            self._lose(waiter_id)
+        self._beats += 1
+        if self._beats % BEATS_TO_COUNT == 0:
+            for waiter_id in known - set(await self._desk.perform(waiters_of(self._server_id))):
+                self._lose(waiter_id)
 
     async def _listen(self) -> None:
         channel = f"octo_turn_{self._server_id.hex}"

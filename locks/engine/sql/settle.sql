@@ -210,7 +210,7 @@ served AS MATERIALIZED (
              END AS new_fencing_token,
         octo_holder_id(first.public_id, first.session_id) AS new_holder_id,
         -- PICK_UP_SECONDS in locks/engine/line.py.
-        CASE WHEN first.waiter_id IS NOT NULL THEN free.now + interval '850 milliseconds' END AS until
+        CASE WHEN first.waiter_id IS NOT NULL THEN free.now + interval '700 milliseconds' END AS until
     FROM free
     LEFT JOIN LATERAL (
         SELECT
