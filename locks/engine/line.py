@@ -1,9 +1,9 @@
 """Standing in line: what a server process does for the requests that wait there.
 
 Three times make up how long a lock can stay with a waiter that has vanished with its server. The server is believed to
-be there SILENT_SECONDS after its last sign; what it was handed just before that runs out after PICK_UP_SECONDS; and then
-the next in line is found by the look that its own server takes every BEAT_SECONDS, if nobody else comes before. That is
-0.9 + 0.7 + 0.2 = 1.8 seconds, which leaves 0.2 of the promised two for the statements. A server that is alive may stall
+be there SILENT_SECONDS after its last sign; what it was handed just before that runs out after PICK_UP_SECONDS; then
+the next in line is found by the look that its own server takes every BEAT_SECONDS, if nobody comes before. That is
+0.9 + 0.7 + 0.2 = 1.8 seconds, which leaves 0.2 of the promised two for the statements. A living server may stall
 for 0.7 seconds, however they fall: SILENT_SECONDS less a beat, or PICK_UP_SECONDS.
 """
 

@@ -176,11 +176,13 @@ class Settled(msgspec.Struct):
 
 
 class Placed(msgspec.Struct):
-    """A place in line, from 1, or that there is none to be had."""
+    """A place in line, from 1, or that there is none to be had. `took_over` is the place of a first try, gone now."""
 
     n: int
     verdict: str
     waiter_id: int
+    arrival: int
+    took_over: int | None
     position: int
     space_id: int | None
     now: datetime

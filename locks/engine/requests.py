@@ -56,11 +56,13 @@ class AcquireAll(Terms):
 
 
 class Wait(Acquire, kw_only=True):
-    """A place in line, at a server process. Who has stood in line before keeps its `arrival`."""
+    """A place in line, at a server process. Who has stood in line before keeps its `arrival`; who has lost a place in
+    this one `comes_back`."""
 
     server_id: UUID
     wait_ms: int
     arrival: int | None = None
+    comes_back: bool = False
 
 
 class Renew(Caller):

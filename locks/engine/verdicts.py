@@ -35,6 +35,7 @@ class Verdict(StrEnum):
     NO_SESSION = "no_session"
     SESSION_OVER = "session_over"
     LINE_FULL = "line_full"
+    TAKEN_OVER = "taken_over"
     LAPSED = "lapsed"
     UNKNOWN = "unknown"
     # Undecided, and nothing was changed: another snapshot is needed, the lock has to be settled first, or the same

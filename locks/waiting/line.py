@@ -44,8 +44,6 @@ class Turn(Generic[Outcome]):
 
 @dataclass(slots=True)
 class _Place:
-    waiter_id: int
-    position: int
     # The lease that it was handed; None if the place is gone.
     handed: "asyncio.Future[outcomes.PickedUp | None]"
 
@@ -76,22 +74,20 @@ class Line:
         clock = _Clock(wait_seconds)
         arrival: int | None = None
         while True:
-            placed = await self._stand(asked, left=clock.left, arrival=arrival)
+            placed = await self._stand(asked, left=clock.left, arrival=arrival, comes_back=arrival is not None)
+            position = None
             if placed.verdict == Verdict.WAITING:
-                arrival = arrival or placed.waiter_id
+                arrival = placed.arrival
                 handed, position = await self._wait(placed, left=clock.left, gone=gone)
                 if handed is not None and handed.verdict == Verdict.ACQUIRED:
                     return Turn(_acquired(handed), clock.waited_ms)
-                # A retry with the same key has taken the place over, perhaps at another server.
-                is_lost = handed is None and position is None and asked.idempotency_digest is not None
-            else:
-                position, is_lost = None, placed.verdict == Verdict.LINE_FULL
+            has_no_place = placed.verdict in (Verdict.LINE_FULL, Verdict.TAKEN_OVER)
             (outcome,) = await self._desk.perform(acquire([asked]))
             in_vain = outcome.verdict in (Verdict.HELD, Verdict.DELAYED)
             if in_vain and placed.verdict == Verdict.KEY_REUSED:
                 # By somebody in line, with another request.
                 outcome.verdict, in_vain = placed.verdict, False
-            if not in_vain or clock.left <= 0 or is_lost:
+            if not in_vain or clock.left <= 0 or has_no_place:
                 return Turn(outcome, clock.waited_ms, position)
 
     async def turn_for_all(
@@ -102,6 +98,7 @@ class Line:
         there, with the seniority it has. So it never holds one while it waits for another, and cannot deadlock."""
         clock = _Clock(wait_seconds)
         arrival: int | None = None
+        stood_for: str | None = None
         position: int | None = None
         in_hand: outcomes.PickedUp | None = None
         in_vain = 0
@@ -111,20 +108,18 @@ class Line:
             if rows[0].verdict != Verdict.HELD or clock.left <= 0:
                 return Turn(rows, clock.waited_ms, position)
             first = min(row.name for row in rows if row.blocks)
-            placed = await self._stand(_one_of(asked, first), left=clock.left, arrival=arrival)
-            if placed.verdict == Verdict.LINE_FULL:
+            one = _one_of(asked, first)
+            placed = await self._stand(one, left=clock.left, arrival=arrival, comes_back=first == stood_for)
+            if placed.verdict in (Verdict.LINE_FULL, Verdict.TAKEN_OVER):
                 return Turn(rows, clock.waited_ms)
             if placed.verdict == Verdict.KEY_REUSED:
                 rows[0].verdict = placed.verdict
                 return Turn(rows, clock.waited_ms)
             if placed.verdict == Verdict.WAITING:
-                arrival = arrival or placed.waiter_id
+                arrival, stood_for = placed.arrival, first
                 handed, position = await self._wait(placed, left=clock.left, gone=gone)
                 if handed is not None and handed.verdict == Verdict.ACQUIRED:
                     in_hand = handed
-                elif handed is None and position is None and asked.idempotency_digest is not None:
-                    # As for one name: a retry has taken the place over, and would lose it again.
-                    return Turn(rows, clock.waited_ms)
                 in_vain = 0
                 continue
             # Free by now; or its own already, by an earlier try, while it lacks others: then nobody would wake it.
@@ -150,13 +145,15 @@ class Line:
                 await self._desk.perform(retire(self.server_id))
         await self._desk.close()
 
-    async def _stand(self, asked: requests.Acquire, *, left: float, arrival: int | None) -> outcomes.Placed:
+    async def _stand(
+        self, asked: requests.Acquire, *, left: float, arrival: int | None, comes_back: bool
+    ) -> outcomes.Placed:
         if self._closed:
             raise Closed
         await self._attendant.be_there()
         wait = requests.Wait(
             **msgspec.structs.asdict(asked), server_id=self.server_id, wait_ms=round(max(left, 0) * 1000) + 1,
-            arrival=arrival,
+            arrival=arrival, comes_back=comes_back,
         )  # fmt: skip
         placed: asyncio.Future[outcomes.Placed] = asyncio.get_running_loop().create_future()
         self._arrivals.append((wait, placed))
@@ -183,9 +180,10 @@ class Line:
                 placed.set_result(row)
 
     def _register(self, row: outcomes.Placed) -> None:
-        # A retry in the same process has taken the place over: the first try has none any more.
-        self._lose(row.waiter_id)
-        place = _Place(row.waiter_id, row.position, asyncio.get_running_loop().create_future())
+        if row.took_over is not None:
+            # Of a first try in the same process, or in another, which then finds out by looking.
+            self._lose(row.took_over)
+        place = _Place(asyncio.get_running_loop().create_future())
         self._places[row.waiter_id] = place
         early = self._early.pop(row.waiter_id, None)
         if early is not None:
@@ -214,8 +212,7 @@ class Line:
                 raise Gone
             return None, left_line.position
         finally:
-            if self._places.get(placed.waiter_id) is place:
-                del self._places[placed.waiter_id]
+            del self._places[placed.waiter_id]
 
     async def _try_all(
         self, asked: requests.AcquireAll, in_hand: outcomes.PickedUp | None

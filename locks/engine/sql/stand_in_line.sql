@@ -5,10 +5,13 @@
 -- afterwards sees on its row that somebody waits (settle.sql). A lock that has become free in the meantime, and is nobody
 -- else's turn, is not waited for: the verdict is `again`, as it is for whatever acquire has its own words for.
 --
--- A retry (the same token and Idempotency-Key) takes over the place that its first try has, with its seniority.
+-- A retry (the same token and Idempotency-Key) takes over the place that its first try has, with its seniority. The place
+-- gets a new id by that: whatever the first try, or whoever acts for it, still does with the old one concerns nobody any
+-- more. A request that lost its place and comes back takes nothing from a retry: it is told `taken_over`.
 WITH caller AS MATERIALIZED (
     SELECT
-        request.n, request.name, request.server_id, request.wait_ms, request.arrival, request.request_id,
+        request.n, request.name, request.server_id, request.wait_ms, request.arrival, request.comes_back,
+        request.request_id,
         request.channel, request.address, request.metadata, request.lock_delay_seconds, request.session_id,
         CASE WHEN request.ephemeral THEN request.session_id END AS tied_to,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
@@ -19,7 +22,8 @@ WITH caller AS MATERIALIZED (
     FROM json_to_recordset($1::json) AS request (
         n int, digest text, request_id text, channel text, address inet, name text COLLATE "C", ttl_seconds int,
         metadata text, owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean,
-        idempotency_digest text, request_digest text, server_id uuid, wait_ms bigint, arrival bigint
+        idempotency_digest text, request_digest text, server_id uuid, wait_ms bigint, arrival bigint,
+        comes_back boolean
     )
     CROSS JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
@@ -69,7 +73,8 @@ everybody AS MATERIALIZED (
 ),
 counted AS MATERIALIZED (
     SELECT
-        locked.*, clock.now, everybody.number AS in_space, first_try.id AS known_id, first_try.request_digest AS known_digest, here.number AS before,
+        locked.*, clock.now, everybody.number AS in_space, here.number AS before,
+        first_try.id AS known_id, first_try.request_digest AS known_digest,
         row_number() OVER (PARTITION BY locked.id ORDER BY locked.n) AS nth_here,
         row_number() OVER (PARTITION BY locked.space_id ORDER BY locked.n) AS nth_in_space
     FROM locked
@@ -96,6 +101,7 @@ decided AS MATERIALIZED (
             WHEN known_id IS NOT NULL THEN
                 CASE
                     WHEN known_digest IS DISTINCT FROM request_digest THEN 'key_reused'
+                    WHEN comes_back THEN 'taken_over'
                     WHEN nth_here = 1 THEN 'waiting'
                     ELSE 'again'
                 END
@@ -124,11 +130,11 @@ inserted AS (
 ),
 taken_over AS (
     UPDATE octo_waiter AS waiter SET
-        server_id = decided.server_id, request_id = decided.request_id, address = decided.address,
+        id = nextval('octo_waiter_id_seq'), server_id = decided.server_id, request_id = decided.request_id, address = decided.address,
         gives_up_at = decided.now + decided.wait_ms * interval '1 millisecond'
     FROM decided
     WHERE waiter.id = decided.known_id AND decided.verdict = 'waiting' AND waiter.lease_id IS NULL
-    RETURNING waiter.id
+    RETURNING waiter.id, waiter.arrival, decided.known_id
 ),
 marked AS (
     UPDATE octo_lock AS lock SET last_waiter = latest.waiter_id, changed_at = latest.now
@@ -142,11 +148,13 @@ SELECT
         ELSE coalesce(decided.verdict, 'again')
     END AS verdict,
     coalesce(placed.waiter_id, taken_over.id) AS waiter_id,
+    coalesce(placed.arrival, placed.waiter_id, taken_over.arrival) AS arrival,
+    taken_over.known_id AS took_over,
     (decided.before + decided.nth_here)::int AS position,
     decided.space_id,
     clock_timestamp() AS now
 FROM json_to_recordset($1::json) AS request (n int)
 LEFT JOIN decided USING (n)
 LEFT JOIN placed USING (n)
-LEFT JOIN taken_over ON taken_over.id = decided.known_id
+LEFT JOIN taken_over ON taken_over.known_id = decided.known_id
 ORDER BY request.n

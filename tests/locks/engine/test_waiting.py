@@ -6,10 +6,18 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from locks.engine import outcomes, requests
+from locks.engine import outcomes, requests, statements
 from locks.engine.execution import perform
 from locks.engine.handing_on import leave
-from locks.engine.line import attend, pick_up, settle_open_names, stand_in_line
+from locks.engine.line import (
+    BEAT_SECONDS,
+    PICK_UP_SECONDS,
+    SILENT_SECONDS,
+    attend,
+    pick_up,
+    settle_open_names,
+    stand_in_line,
+)
 from locks.engine.operations import release
 from locks.engine.upkeep import forget_waiters, sweep, sweep_sessions
 from locks.history.verification import verify
@@ -95,11 +103,43 @@ class TestStanding:
         server.stand(owner="b")
         other = Waiting(server.engine)
         again = other.stand(owner="a", **key)
-        assert (again.verdict, again.waiter_id) == ("waiting", first.waiter_id)
+        assert (again.verdict, again.took_over, again.arrival) == ("waiting", first.waiter_id, first.arrival)
         assert other.stand(owner="a", **{**key, "request_digest": "cc" * 32}).verdict == "key_reused"
         server.engine.release("deploy", held.lease_id)
         assert [handed.owner for handed in other.pick_up()] == ["a"]
         assert server.pick_up() == []
+
+    def test_a_first_try_that_gives_up_just_then_takes_nothing_from_its_retry(self, server, held):
+        """At the same server, where only the id tells them apart."""
+        key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+        first = server.stand(**key)
+        server.stand(**key)
+        assert [row.verdict for row in perform(leave([first.waiter_id], server_id=server.id))] == ["unknown"]
+        server.engine.release("deploy", held.lease_id)
+        assert [handed.verdict for handed in server.pick_up()] == ["acquired"]
+
+    def test_who_lost_a_place_comes_back_to_where_it_stood(self, server, held):
+        key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+        first = server.stand(owner="first", **key)
+        server.stand(owner="second")
+        Waiter.objects.filter(owner="first").delete()
+        back = server.stand(owner="first", arrival=first.arrival, comes_back=True, **key)
+        assert (back.verdict, back.position, back.arrival) == ("waiting", 1, first.arrival)
+        server.engine.release("deploy", held.lease_id)
+        assert [handed.owner for handed in server.pick_up()] == ["first"]
+
+    def test_but_not_where_its_retry_stands_by_now(self, server, held):
+        key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+        first = server.stand(**key)
+        retry = Waiting(server.engine).stand(**key)
+        assert server.stand(arrival=first.arrival, comes_back=True, **key).verdict == "taken_over"
+        assert Waiter.objects.get().pk == retry.waiter_id
+
+
+def test_a_waiter_that_vanished_costs_less_than_two_seconds():
+    assert SILENT_SECONDS + PICK_UP_SECONDS + BEAT_SECONDS <= 1.8
+    for seconds in (SILENT_SECONDS, PICK_UP_SECONDS):
+        assert statements.SETTLE.sql.count(f"interval '{round(seconds * 1000)} milliseconds'") == 1
 
 
 class TestHandingOn:

@@ -3,17 +3,19 @@
 import os
 import signal
 import time
+from datetime import timedelta
 from hashlib import sha256
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.db.models.functions import Now
 
 from locks.engine import requests
 from locks.engine.execution import perform
-from locks.engine.line import stand_in_line
-from locks.models import Event, MinuteCount, Space, Team, Waiter
+from locks.engine.line import SILENT_SECONDS, stand_in_line
+from locks.models import Event, MinuteCount, Server, Space, Team, Waiter
 from locks.models.token import PRESETS
 from tests import database
 from tests.conftest import issue
@@ -287,6 +289,26 @@ def test_fifty_workers_are_served_in_order_of_arrival(line, dying):
     tokens = [token for _owner, token in served]
     assert tokens == sorted(set(tokens))
     assert not line.in_line().exists()
+    assert verified()
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+def test_a_server_that_stalled_comes_back_to_where_it_stood(line, key):
+    """Meanwhile it counted as gone, its line was dissolved and a newcomer has the lock."""
+    with running_server(os.environ["DATABASE_URL"]) as other:
+        waiter = line.joins("patient", server=other, key=key)
+        stalled = Server.objects.filter(pk=line.in_line().get().server_id)
+        os.killpg(other.process.pid, signal.SIGSTOP)
+        try:
+            until(lambda: stalled.filter(seen_at__lt=Now() - timedelta(seconds=SILENT_SECONDS)).exists())
+            line.release()
+            newcomer = line.acquire(owner="newcomer")
+            assert newcomer["status"] == "acquired"
+        finally:
+            os.killpg(other.process.pid, signal.SIGCONT)
+        until(lambda: line.in_line().exists())
+        line.release(newcomer["lease_id"])
+        assert waiter.answer()[1]["status"] == "acquired"
     assert verified()
 
 
