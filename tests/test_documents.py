@@ -49,7 +49,7 @@ def test_the_tour_of_the_readme(server, space):
     assert '"owner":"agent-7"' in printed
 
 
-GUIDES = ["leases", "operation", "people", "tokens", "watching", "webhooks"]
+GUIDES = ["dashboard", "leases", "operation", "people", "tokens", "watching", "webhooks"]
 
 
 @pytest.mark.parametrize("document", [f"docs/{guide}.md" for guide in GUIDES])
