@@ -38,6 +38,14 @@ _ICONS: dict[str, str] = {
     EventKind.SPACE_CHANGED: "system",
     EventKind.SPACE_ARCHIVED: "system",
     EventKind.SPACE_RESTORED: "system",
+    EventKind.WEBHOOK_CREATED: "webhook",
+    EventKind.WEBHOOK_CHANGED: "webhook",
+    EventKind.WEBHOOK_PAUSED: "webhook",
+    EventKind.WEBHOOK_RESUMED: "webhook",
+    EventKind.WEBHOOK_SECRET_ROTATED: "webhook",
+    EventKind.WEBHOOK_TESTED: "webhook",
+    EventKind.WEBHOOK_REPLAYED: "webhook",
+    EventKind.WEBHOOK_DELETED: "webhook",
 }
 
 

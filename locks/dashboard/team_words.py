@@ -4,6 +4,14 @@ from typing import Any
 
 from locks.models import Event, EventKind
 
+_WEBHOOK_ACTS = {
+    EventKind.WEBHOOK_CREATED.value: "made",
+    EventKind.WEBHOOK_CHANGED.value: "changed",
+    EventKind.WEBHOOK_PAUSED.value: "paused",
+    EventKind.WEBHOOK_RESUMED.value: "resumed",
+    EventKind.WEBHOOK_DELETED.value: "deleted",
+}
+
 
 def team_sentence(event: Event) -> str | None:
     """None for what this does not know."""
@@ -41,4 +49,13 @@ def team_sentence(event: Event) -> str | None:
             return f"{who} archived the space {said.get('space')}"
         case EventKind.SPACE_RESTORED:
             return f"{who} restored the space {said.get('space')}"
+        case EventKind.WEBHOOK_SECRET_ROTATED:
+            return f"{who} got a new secret of the webhook {said.get('webhook')}"
+        case EventKind.WEBHOOK_TESTED:
+            return f"{who} tested the webhook {said.get('webhook')}"
+        case EventKind.WEBHOOK_REPLAYED:
+            deliveries = "1 delivery" if said.get("deliveries") == 1 else f"{said.get('deliveries')} deliveries"
+            return f"{who} replayed {deliveries} of the webhook {said.get('webhook')}"
+    if (act := _WEBHOOK_ACTS.get(event.kind)) is not None:
+        return f"{who} {act} the webhook to {said.get('url')}"
     return None

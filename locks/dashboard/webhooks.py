@@ -12,7 +12,7 @@ from locks.webhooks.messages import TEST
 ROWS = 30
 MOST_COUNTED = 1000
 
-STATUSES = {"": "everything", "pending": "on its way", "delivered": "delivered", "dead": "dead"}
+STATUSES = {"": "all", "pending": "on its way", "delivered": "delivered", "dead": "dead"}
 
 
 @dataclass(frozen=True, kw_only=True)

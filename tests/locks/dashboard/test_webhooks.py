@@ -93,6 +93,10 @@ def test_it_is_changed_paused_resumed_tested_rotated_and_deleted(visit, alice, u
         "webhook_created", "webhook_changed", "webhook_paused", "webhook_tested", "webhook_resumed",
         "webhook_secret_rotated", "webhook_deleted",
     ]  # fmt: skip
+    said = browser.get(url.replace("webhooks", "team/activity")).content.decode()
+    assert "made the webhook to https://hooks.example/in" in said
+    for words in ("changed", "paused", "resumed", "deleted", "got a new secret of", "tested"):
+        assert f"alice {words} the webhook" in said
 
 
 def test_deliveries_tell_what_became_of_them_and_are_replayed(visit, alice, url, hook) -> None:
