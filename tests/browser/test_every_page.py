@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from django.db import connection
 from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
+from locks.actions import invites, webhooks
 from locks.actions.audit import Actor
 from locks.actions.bulk_release import Chosen, confirm, prepare, release_some
 from locks.actions.snooze import snooze
@@ -24,7 +26,7 @@ from locks.engine import requests
 from locks.engine.execution import perform
 from locks.engine.operations import acquire, force_release
 from locks.history.rollup import Tally, add_tallies
-from locks.models import Event, Lock, ReleaseBatch, Space, Token, User, Waiter
+from locks.models import Delivery, Event, Lock, ReleaseBatch, Role, Space, Team, Token, User, Waiter
 from locks.models.token import PRESETS
 from tests import database
 from tests.conftest import issue
@@ -52,8 +54,9 @@ LONG_NAME = "n" * 256
 LONG_OWNER = "o" * 128
 LONG_METADATA = f"{'k' * 60}={'v' * 900}"
 LONG_REASON = "r" * 500
+LONG_URL = f"https://hooks.example.com/{'p' * 1900}"
 
-# Addresses under the space, or whole ones; {event}, {token}, {prepared}, {done}, {row} and {holder} are filled in.
+# Addresses under the space, or whole ones; {event}, {token}, {webhook} and so on are filled in.
 PAGES = (
     "",
     "?q=nothing-like-this",
@@ -90,10 +93,16 @@ PAGES = (
     "team/spaces/new",
     "team/limits",
     "team/archive",
+    "team/restore/past",
+    "webhooks",
+    "webhooks/new",
+    "webhooks/{webhook}",
     "connect",
     "system",
     "/ui/",
     "/ui/account",
+    "/ui/teams/new",
+    "/ui/join",
     "/ui/harbor/staging/",
     "/ui/harbor/staging/connect",
     "/ui/nowhere/at-all/",
@@ -166,9 +175,36 @@ def places(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
             "done": done,
             "row": held.pk,
             "holder": f"{held.holder_id}:{held.owner}",
+            "webhook": furnish(Space.objects.get(slug="production")),
         }
     filled = [page.format(**filled_in) for page in PAGES]
     return [page if page.startswith("/") else f"/ui/harbor/production/{page}" for page in filled]
+
+
+def furnish(space: Space) -> str:
+    """What the demo has not: an archived space, and a webhook with deliveries of every kind."""
+    Space.objects.create(team=space.team, slug="past", name="Past", archived_at=timezone.now())
+    shell = Actor.of_shell()
+    _secret, webhook = webhooks.create(actor=shell, space=space, url=LONG_URL, prefix=LONG_NAME)
+    for status in ("pending", "delivered", "dead"):
+        delivery = webhooks.send_test(actor=shell, webhook=webhook)
+        delivery.log.create(number=1, took_ms=1234, status=503)
+        delivery.log.create(number=2, took_ms=20, problem="Nobody listens there.")
+        finished = None if status == "pending" else timezone.now()
+        Delivery.objects.filter(pk=delivery.pk).update(status=status, attempts=2, finished_at=finished)
+    webhooks.pause(actor=shell, webhook=webhook)
+    return webhook.public_id
+
+
+@pytest.fixture
+def invitation(harbor: RunningServer, django_db_blocker: Any) -> str:
+    with django_db_blocker.unblock():
+        ada = User.objects.get(username="ada")
+        code, _invite = invites.create(
+            actor=Actor.of_user(ada), by=ada, team=Team.objects.get(slug="harbor"), role=Role.OPERATOR,
+            lasts=timedelta(days=1), note="Erin",
+        )  # fmt: skip
+    return code
 
 
 @pytest.fixture
@@ -212,8 +248,9 @@ def violations(page: Page, only: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize(("theme", "only"), [("light", EVERYTHING), ("dark", COLOURS)])
 def test_axe_finds_nothing_on_any_page_and_each_fits_into_its_window(
-    browser: Browser, harbor: RunningServer, places: list[str], complaints: list[str], theme: str, only: dict[str, Any]
-) -> None:
+    browser: Browser, harbor: RunningServer, places: list[str], invitation: str, complaints: list[str], theme: str,
+    only: dict[str, Any],
+) -> None:  # fmt: skip
     axe = AXE.read_text()
     context = browser.new_context(base_url=harbor.url, viewport=WIDE)
     context.add_cookies([{"name": "octo_theme", "value": theme, "url": harbor.url}])
@@ -221,6 +258,10 @@ def test_axe_finds_nothing_on_any_page_and_each_fits_into_its_window(
     page.goto("/ui/sign-in")
     page.evaluate(axe)
     found = violations(page, only)
+    page.goto(f"/ui/join#{invitation}")
+    expect(page.get_by_role("heading", name="Join Harbor")).to_be_visible()
+    page.evaluate(axe)
+    found += violations(page, only)
     sign_in(page, "ada")
     for place in places if theme == "light" else [place for place in places if LONG_NAME not in place]:
         page.goto(place)
