@@ -35,7 +35,7 @@ AGENTS = ("agent-opal", "agent-cedar", "agent-juno", "agent-moss")
 
 WORK = (
     Work(name="deploy/api", refused=0.35, waits=0.9,
-         owners=RUNNERS, fleet="ci", usual_seconds=420, pause_seconds=2_600,
+         owners=RUNNERS, fleet="ci", usual_seconds=420, pause_seconds=900, fails=0.1,
          metadata="build={n} ref=main url=https://ci.harbor.example/builds/{n}"),
     Work(name="deploy/web", refused=0.2, waits=0.5,
          owners=RUNNERS, fleet="ci", usual_seconds=260, pause_seconds=1_700,

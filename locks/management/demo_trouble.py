@@ -63,8 +63,8 @@ class Trouble:
     def _dead_host(self, token: Token) -> None:
         """It held many locks with a long TTL, and nobody has heard of it for a while."""
         for shard in range(SHARDS):
-            self._hold(f"shard/{shard:02}", token, owner="worker-eu-3", held=9_000, silent=2_600, ttl=7_200,
-                       metadata=f"host=worker-eu-3 shard={shard}")  # fmt: skip
+            self._hold(f"shard/{shard:02}", token, owner="worker-eu-3", held=1_560 + 70 * shard, silent=1_500,
+                       ttl=7_200, metadata=f"host=worker-eu-3 shard={shard}")  # fmt: skip
 
     def _session(self, token: Token) -> uuid.UUID:
         session = Session.objects.create(

@@ -134,6 +134,9 @@ class Demo:
             (outcome,) = perform(acquire([asked]))
             if outcome.verdict == Verdict.ACQUIRED and outcome.lease_id is not None:
                 self._leases[work.name] = outcome.lease_id
+        elif self._chance.random() < 0.06:
+            # Its worker died: the lease runs out.
+            del self._leases[work.name]
         elif self._chance.random() < 0.75:
             (renewed,) = perform(renew([requests.Renew(digest=digest, name=work.name, lease_id=lease)]))
             if renewed.verdict != Verdict.RENEWED:
