@@ -43,6 +43,7 @@ def _furnished(cluster: Cluster, directory: Path, postgres: psutil.Process) -> "
         "OCTO_DATA_DIR": str(directory / "data"),
         "SECRET_KEY": "only for measurements, and nothing else",
         "DJANGO_SETTINGS_MODULE": "octoadmin.settings",
+        "LOG_LEVEL": "error",
     }
     for command in (["migrate"], ["collectstatic", "--no-input"]):
         subprocess.run([sys.executable, "manage.py", *command, "--verbosity", "0"], check=True)

@@ -24,7 +24,7 @@ from locks.engine.operations import Operation, acquire, inspect, listing, releas
 
 SIZES = (100, 10_000, 100_000, 1_000_000)
 VERBS = ("acquire", "renew", "release", "inspect", "list")
-ROUNDS = 14
+ROUNDS = 10
 OPERATIONS = 25
 _names = itertools.count()
 
@@ -108,9 +108,13 @@ def measure(place: Place, *, sizes: tuple[int, ...] = SIZES) -> list[Crowd]:
         return crowds
 
 
+def database_of(size: int) -> str:
+    return f"growth_{size}"
+
+
 @contextmanager
 def _crowd(place: Place, size: int) -> Iterator[Crowd]:
-    conninfo = another_database(place.cluster, f"growth_{size}", template="octoadmin")
+    conninfo = another_database(place.cluster, database_of(size), template="octoadmin")
     # As the server connects: no plan may read all locks.
     with psycopg.connect(conninfo, autocommit=True, options="-c enable_seqscan=off") as connection:
         connection.execute(_FILL, [size, place.digest])

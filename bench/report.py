@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import comparison, growth, heartbeats, peers, picture, waiting
+from bench import comparison, growth, heartbeats, hot_name, page_growth, peers, picture, waiting
 from bench.comparison import CONNECTIONS, Comparison
 from bench.heartbeats import Heartbeats
 from bench.sides import Place
@@ -31,20 +31,27 @@ def run(place: Place) -> None:
         raise SystemExit("The load generator is missing: there is nothing to measure with.")
     began = time.monotonic()
     compared = comparison.compare(place)
+    contended = hot_name.measure(place)
     beats, without = heartbeats.measure(place)
     # Before the table grows to a million rows, which is another question.
     waited = list(waiting.lines())
     crowds = growth.measure(place)
+    pages = page_growth.measure(place)
     page = "\n".join(
         [
             INTRODUCTION.format(machine=_machine()),
             *_comparison(compared),
+            HOT_NAME,
+            *hot_name.lines(contended),
+            "",
             *_heartbeats(beats),
             WAITING,
             *waited,
             "",
             GROWTH,
             *growth.lines(crowds),
+            "",
+            *page_growth.lines(pages),
             "",
             *_left_out([*compared.left_out, *without]),
             f"Measured in {time.monotonic() - began:.0f} s.",
@@ -80,13 +87,18 @@ PostgreSQL's peak, with the connections of all sides: {postgres:.0f} MiB (shared
 server, and of PostgreSQL where it has one, at 64 connections. What failed are claims that met a name still held, and
 requests that were under way when a turn ended.
 """
+HOT_NAME = """## One name that everybody wants
+
+64 connections ask for the same name; whoever gets it releases it at once, and all others are told who has it.
+"""
 WAITING = """## Waiting
 
 The time from a release to the waiter's answer has the release itself in it.
 """
 GROWTH = """## Growth
 
-One statement at a time, with so many locks held in the table; the rounds of all sizes alternate.
+One statement at a time, with so many locks held in the table; the rounds of all sizes alternate. The pages are those of
+the space that holds them.
 """
 
 

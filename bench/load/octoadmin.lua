@@ -1,7 +1,8 @@
 -- Claims a name and releases it, again and again, with the bearer token in TOKEN.
+-- NAMES says among how many.
 -- A connection sends whatever is next: the release of a claim that was granted, or a new claim.
 local headers = { ["Authorization"] = "Bearer " .. os.getenv("TOKEN"), ["Content-Type"] = "application/json" }
-local turn, number = os.getenv("TURN"), 0
+local turn, number, names = os.getenv("TURN"), 0, tonumber(os.getenv("NAMES") or "5000")
 local granted, first, last = {}, 1, 0
 local threads = {}
 steps_done, failed = 0, 0
@@ -17,7 +18,7 @@ function request()
     first = first + 1
     return wrk.format("POST", "/locks/" .. lease[1] .. "/release", headers, '{"lease_id":"' .. lease[2] .. '"}')
   end
-  number = (number + 1) % 5000
+  number = (number + 1) % names
   return wrk.format("POST", "/locks/job-" .. turn .. "-" .. number .. "/acquire", headers, '{"ttl_seconds":60,"metadata":"host=runner-7"}')
 end
 
