@@ -2,5 +2,5 @@
 
 `reading` decides what is plain, `verbs` know the four calls, the `combiner` puts all that wait into one statement,
 `lane` is the ASGI application around them. Whatever is not plain goes to the sync lane untouched, so that DRF alone
-knows how to say no. A request that the engine has changed something for never does.
+knows what is wrong with it. A request that the engine has changed something for never does.
 """
