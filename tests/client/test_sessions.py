@@ -1,11 +1,25 @@
 """Sessions from Python and the shell: many locks under one keepalive, all free when the process is gone."""
 
 import asyncio
+import os
+import subprocess
+import sys
 
 import pytest
 
-from octo import AsyncClient, LeaseLost, SessionExpired, Status
+from octo import AsyncClient, LeaseLost, LockHeld, SessionExpired, Status
 from tests.client.command_line import eventually
+
+# Takes what it is told to with one session, says so, and works on while the session is kept alive.
+HOLDER = """
+import sys, time
+from octo import Client
+with Client() as client, client.session(ttl=10, owner="doomed") as session:
+    for name in sys.argv[1:]:
+        session.acquire(name, ttl=600)
+    print("ready", flush=True)
+    time.sleep(600)
+"""
 
 
 def test_what_is_taken_with_a_session_ends_with_it(client, name):
@@ -33,6 +47,26 @@ def test_one_session_is_kept_alive_and_the_other_is_lost_with_its_leases(client,
             ended.acquire(f"{name}-2")
         eventually(lambda: kept.expires_at > before)
         assert client.inspect(f"{name}-1").status == "held"
+
+
+@pytest.mark.timeout(90)
+def test_a_process_that_is_killed_loses_its_locks_with_its_session(client, operator, backend, name):
+    """Nobody sweeps here: whoever waits for one is handed it in time, and whoever asks for another finds it free."""
+    waited_for, asked_for = f"{name}/1", f"{name}/2"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, waited_for, asked_for],
+        env={**os.environ, **backend.environment}, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert holder.stdout.readline() == "ready\n"
+    holder.kill()
+    holder.communicate()
+    with pytest.raises(LockHeld):
+        client.acquire(asked_for)
+    assert client.acquire(waited_for, wait=40, owner="next").owner == "next"
+    client.acquire(asked_for)
+    for taken in (waited_for, asked_for):
+        (ended,) = [event for event in operator.history(taken) if event["kind"] == "expired"]
+        assert (ended["owner"], ended["reason"]) == ("doomed", "its session ran out")
 
 
 def test_a_block_within_a_session(client, name):

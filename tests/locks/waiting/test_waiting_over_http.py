@@ -322,17 +322,3 @@ def test_a_server_that_is_killed_is_passed_over(line):
         line.release()
         assert alive.answer()[1]["status"] == "acquired"
     assert verified()
-
-
-@pytest.mark.timeout(90)
-def test_a_process_that_is_killed_loses_its_locks_with_its_session(line):
-    """Nobody sweeps here: the first acquire after the session's time finds them free."""
-    session = line.api.call("POST", "/sessions", {"ttl_seconds": 10}).json()["session_id"]
-    for name in ("a", "b"):
-        assert line.acquire(name, ttl_seconds=600, session_id=session)["status"] == "acquired"
-    waiter = line.joins("next", "a", seconds=20)
-    assert line.acquire("b")["status"] == "held"
-    assert waiter.answer()[1]["status"] == "acquired"
-    assert line.acquire("b")["status"] == "acquired"
-    assert line.happened(kind="expired", reason="its session ran out").count() == 2
-    assert verified()
