@@ -1,7 +1,7 @@
 """The break-glass console at /admin/: every model, no secret shown, nothing changed that would break an invariant.
 
-People and teams are edited here. Locks, their history and everything the server writes itself can only be looked at: a
-change there has to go through the engine, or it would leave no trace.
+People are edited here. Everything else can only be looked at: a change there has to go through the engine or the
+dashboard, where superusers may do all that admins may, or it would leave no trace.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,17 +10,19 @@ from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount, SocialApp, SocialToken
 from django.contrib import admin
-from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import Group
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from locks.actions import connections
 from locks.console.force_release import release_by_force
 from locks.console.lists import BeginningOfName, Kind, ReadOnlyAdmin, Standing, in_every_space
+from locks.console.people import PersonAdmin
 from locks.models import (
+    BrowserSession,
     Delivery,
     Event,
     Heartbeat,
+    Invite,
     Lock,
     Membership,
     ReleaseBatch,
@@ -37,51 +39,65 @@ from locks.models import (
     Webhook,
 )
 
-# Django's classes are generic to the type checker only.
+# Django's class is generic to the type checker only.
 if TYPE_CHECKING:
-    _Admin = admin.ModelAdmin[Any]
     _Inline = admin.TabularInline[Any, Any]
-    _UserAdmin = UserAdmin[User]
 else:
-    _Admin, _Inline, _UserAdmin = admin.ModelAdmin, admin.TabularInline, UserAdmin
+    _Inline = admin.TabularInline
+
+
+admin.site.register(User, PersonAdmin)
 
 
 class MembershipInline(_Inline):
     model = Membership
     extra = 0
-    autocomplete_fields = ("user",)
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Team | None = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Team | None = None) -> bool:
+        return False
 
 
 @admin.register(Team)
-class TeamAdmin(_Admin):
+class TeamAdmin(ReadOnlyAdmin):
     list_display = ("name", "slug", "created_at")
     search_fields = ("name", "slug")
     inlines = (MembershipInline,)
 
 
 @admin.register(Space)
-class SpaceAdmin(_Admin):
+class SpaceAdmin(ReadOnlyAdmin):
     list_display = ("name", "slug", "team", "max_ttl_seconds", "archived_at")
     list_select_related = ("team",)
     list_filter = ("archived_at",)
     search_fields = ("name", "slug", "team__name")
-    autocomplete_fields = ("team",)
-
-    def has_delete_permission(self, request: HttpRequest, obj: Space | None = None) -> bool:
-        return False
 
 
-@admin.register(User)
-class PersonAdmin(_UserAdmin):
-    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
-        """An address that a superuser has entered counts as verified, for whoever signs in through a provider."""
-        super().save_model(request, obj, form, change)
-        if "email" in form.changed_data:
-            connections.vouch_for(obj) if obj.email else connections.forget_addresses(obj)
+@admin.register(Invite)
+class InviteAdmin(ReadOnlyAdmin):
+    list_display = ("team", "role", "note", "created_by", "created_at", "expires_at", "accepted_by", "revoked_at")
+    list_select_related = ("team", "created_by", "accepted_by")
+    exclude = ("digest",)
+    ordering = ("-id",)
 
 
-# Keys, seeds and what providers told of people: nothing to look at, and changed on the account page only.
-for model in (Authenticator, EmailAddress, SocialAccount, SocialApp, SocialToken):
+@admin.register(BrowserSession)
+class BrowserSessionAdmin(ReadOnlyAdmin):
+    """Its key is a digest, but of something that opens the door; and what is in it is nobody's business."""
+
+    list_display = ("user", "address", "user_agent", "signed_in_at", "seen_at", "expire_date")
+    list_select_related = ("user",)
+    list_display_links = None
+    exclude = ("session_key", "session_data")
+    ordering = ("-seen_at",)
+
+
+# Keys, seeds and what providers told of people: nothing to look at, and changed on the account page only. Groups mean
+# nothing here.
+for model in (Authenticator, EmailAddress, Group, SocialAccount, SocialApp, SocialToken):
     if admin.site.is_registered(model):
         admin.site.unregister(model)
 

@@ -40,10 +40,10 @@ def change_password(*, actor: Actor, request: HttpRequest, user: User, password:
 
 
 @transaction.atomic
-def note_new_password(*, actor: Actor, user: User, is_first: bool) -> None:
+def note_new_password(*, actor: Actor, user: User) -> None:
     """For one that somebody else has set. Ends every session: whoever knew the old one is out."""
     ended, _ = BrowserSession.objects.filter(user=user).delete()
-    detail = {"person": user.get_username(), "first": is_first, "sessions_ended": ended}
+    detail = {"person": user.get_username(), "sessions_ended": ended}
     record(EventKind.PASSWORD_CHANGED, actor=actor, detail=detail)
 
 

@@ -32,7 +32,7 @@ def test_a_password_that_the_shell_changes_is_an_event_and_ends_every_session(cl
     assert User.objects.get(username="alice").password.startswith("pbkdf2_")
     event = Event.objects.get(kind="password_changed")
     assert (event.actor_kind, event.actor_name, event.channel) == ("system", "manage.py", "cli")
-    assert event.detail == {"person": "alice", "first": False, "sessions_ended": 1}
+    assert event.detail == {"person": "alice", "sessions_ended": 1}
     assert not BrowserSession.objects.filter(user=alice).exists()
     assert client.get("/ui/account").status_code == 302
     refused = change_password("alice", *["12345"] * 6)

@@ -21,6 +21,5 @@ class Command(changepassword.Command):
         user = find_person(wanted)
         if user is None:
             raise CommandError(f"There is nobody called {wanted}.")
-        had_one = user.has_usable_password()
         super().handle(*args, **{**options, "username": user.get_username()})
-        people.note_new_password(actor=Actor.of_shell(), user=user, is_first=not had_one)
+        people.note_new_password(actor=Actor.of_shell(), user=user)

@@ -3,12 +3,13 @@
 import pytest
 
 from locks.models import Event, Lock, Token
+from tests.conftest import PASSWORD
 
 pytestmark = pytest.mark.django_db
 
 MODELS = [
-    "event", "heartbeat", "lock", "releasebatch", "releaserow", "session", "snooze", "space", "taskrun", "team",
-    "token", "user", "usualhold", "waiter",
+    "browsersession", "event", "heartbeat", "invite", "lock", "releasebatch", "releaserow", "session", "snooze",
+    "space", "taskrun", "team", "token", "user", "usualhold", "waiter",
 ]  # fmt: skip
 LOCKS = "/admin/locks/lock/"
 
@@ -32,6 +33,16 @@ def test_secrets_are_not_shown_and_nothing_can_be_changed(worker, worker_token, 
     for model, number in (("lock", Lock.objects.get().pk), ("event", Event.objects.latest("id").pk)):
         assert browser.post(f"/admin/locks/{model}/{number}/change/", {}).status_code == 403
         assert browser.post(f"/admin/locks/{model}/{number}/delete/", {}).status_code == 403
+
+
+def test_teams_and_spaces_are_only_looked_at(visit, root, space, alice):
+    browser = visit(root)
+    for path in (f"team/{space.team_id}", f"space/{space.pk}"):
+        assert browser.get(f"/admin/locks/{path}/change/").status_code == 200
+        assert browser.post(f"/admin/locks/{path}/change/", {"name": "Other"}).status_code == 403
+        assert browser.post(f"/admin/locks/{path}/delete/", {"post": "yes"}).status_code == 403
+    assert "alice" in browser.get(f"/admin/locks/team/{space.team_id}/change/").content.decode()
+    assert browser.get("/admin/auth/group/").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -143,9 +154,59 @@ def test_keys_and_seeds_are_nowhere_in_it(visit, root, path):
     assert visit(root).get(f"/admin/{path}/").status_code == 404
 
 
+def form_of(person, **changes):
+    form = {"username": person.username, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00", "is_active": "on"}
+    return form | changes
+
+
+def person_events():
+    kinds = ("person_added", "profile_changed", "password_changed")
+    return [
+        (event.kind, event.actor_name, event.detail) for event in Event.objects.filter(kind__in=kinds).order_by("id")
+    ]
+
+
+def test_what_is_done_to_people_is_on_the_record(visit, root, alice):
+    browser = visit(root)
+    new = {"username": "nora", "usable_password": "true", "password1": "long enough 1", "password2": "long enough 1"}
+    assert browser.post("/admin/locks/user/add/", new).status_code == 302
+    assert browser.post(f"/admin/locks/user/{alice.pk}/change/", form_of(alice, is_superuser="on")).status_code == 302
+    added, changed = person_events()
+    assert added == ("person_added", "root", {"person": "nora"})
+    assert changed[:2] == ("profile_changed", "root")
+    assert changed[2]["person"] == "alice"
+    assert "Superuser status" in changed[2]["changed"]
+
+
+def test_a_password_that_a_superuser_sets_ends_every_session(visit, root, alice):
+    elsewhere = visit(alice)
+    assert elsewhere.get("/ui/account").status_code == 200
+    words = {"usable_password": "true", "password1": "long enough 1", "password2": "long enough 1"}
+    changed = visit(root).post(f"/admin/locks/user/{alice.pk}/password/", {**words, "set-password": "yes"})
+    assert changed.status_code == 302
+    assert elsewhere.get("/ui/account").status_code == 302
+    ((kind, who, detail),) = person_events()
+    assert (kind, who, detail["person"], detail["sessions_ended"]) == ("password_changed", "root", "alice", 1)
+
+
+def test_rights_are_given_with_a_fresh_proof_only(later, root, alice):
+    browser = later(root)
+    address, form = f"/admin/locks/user/{alice.pk}/change/", form_of(alice, is_superuser="on")
+    assert browser.post(address, form).status_code == 403
+    alice.refresh_from_db()
+    assert not alice.is_superuser
+    assert browser.post(address, {**form, "confirm_password": PASSWORD}).status_code == 302
+    alice.refresh_from_db()
+    assert alice.is_superuser
+
+
+def test_nobody_is_deleted(visit, root, alice):
+    assert visit(root).post(f"/admin/locks/user/{alice.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
 def test_an_address_that_a_superuser_enters_counts_as_verified(visit, root, alice):
     from allauth.account.models import EmailAddress
 
-    form = {"username": "alice", "email": "al@example.com", "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
-    assert visit(root).post(f"/admin/locks/user/{alice.pk}/change/", form).status_code == 302
+    reply = visit(root).post(f"/admin/locks/user/{alice.pk}/change/", form_of(alice, email="al@example.com"))
+    assert reply.status_code == 302
     assert list(EmailAddress.objects.values_list("user", "email", "verified")) == [(alice.pk, "al@example.com", True)]
