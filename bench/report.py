@@ -108,7 +108,7 @@ def _machine() -> str:
 
 
 def _comparison(compared: Comparison) -> Iterator[str]:
-    yield "| side | " + " | ".join(f"{count} connections: pairs/s | p50 | p99" for count in CONNECTIONS) + " |"
+    yield "| side | " + " | ".join(f"pairs/s at {count} | p50 | p99" for count in CONNECTIONS) + " |"
     yield "|---|" + "---:|" * (3 * len(CONNECTIONS))
     for name, side in compared.sides.items():
         cells = (
