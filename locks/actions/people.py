@@ -42,9 +42,13 @@ def change_password(*, actor: Actor, request: HttpRequest, user: User, password:
 @transaction.atomic
 def note_new_password(*, actor: Actor, user: User) -> None:
     """For one that somebody else has set. Ends every session: whoever knew the old one is out."""
-    ended, _ = BrowserSession.objects.filter(user=user).delete()
-    detail = {"person": user.get_username(), "sessions_ended": ended}
+    detail = {"person": user.get_username(), "sessions_ended": end_sessions(user)}
     record(EventKind.PASSWORD_CHANGED, actor=actor, detail=detail)
+
+
+def end_sessions(user: User) -> int:
+    ended, _ = BrowserSession.objects.filter(user=user).delete()
+    return ended
 
 
 def sessions_of(user: User) -> list[BrowserSession]:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from django.contrib.auth import authenticate, login, logout
 from django.contrib.auth.backends import ModelBackend
 from django.db import transaction
-from django.db.models import Q
 from django.http import HttpRequest
 
 from locks.actions import brake
@@ -33,8 +32,7 @@ class NameOrEmail(ModelBackend):
 
 def find_person(name: str) -> User | None:
     """A user name goes before somebody else's e-mail address that reads the same."""
-    found = User.objects.filter(Q(username__iexact=name) | Q(email__iexact=name, email__gt=""))
-    return min(found, key=lambda user: user.username.lower() != name.lower(), default=None)
+    return min(User.answering_to(name), key=lambda user: user.username.lower() != name.lower(), default=None)
 
 
 def check(*, request: HttpRequest, name: str, password: str, request_id: str) -> User | None:

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.auth.admin import UserAdmin
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
+from locks.actions import confirmation as proof
 from locks.actions import connections, people
 from locks.actions.audit import record
 from locks.dashboard.access import actor
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 else:
     _UserAdmin = UserAdmin
 
+# What the history says they became.
+_TOLD = ("username", "email", "is_active", "is_staff", "is_superuser")
+
 
 class PersonAdmin(_UserAdmin):
     """Whoever has gone is made inactive and stays, so that what they did keeps a face."""
@@ -28,30 +33,43 @@ class PersonAdmin(_UserAdmin):
     def changeform_view(
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> Any:
-        # Rights are given here. The form of a new person gives none, and would carry a password along.
-        if object_id is not None and request.method == "POST" and (asked := ask_first(request)):
-            return asked
-        return super().changeform_view(request, object_id, form_url, extra_context)
+        if object_id is None:
+            asked = _ask_before_the_password(request)
+        else:
+            asked = ask_first(request) if request.method == "POST" else None
+        return asked or super().changeform_view(request, object_id, form_url, extra_context)
 
     @transaction.atomic
-    def user_change_password(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return super().user_change_password(request, *args, **kwargs)
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002
+        if asked := _ask_before_the_password(request):
+            return asked
+        person = self.get_object(request, id)
+        before = person.password if person else None
+        response = super().user_change_password(request, id, form_url)
+        if person is not None:
+            person.refresh_from_db()
+            if person.password != before:
+                people.note_new_password(actor=actor(request), user=person)
+        return response
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
         """An address that a superuser has entered counts as verified, for whoever signs in through a provider."""
         super().save_model(request, obj, form, change)
-        if "email" in form.changed_data:
+        changed = form.changed_data
+        if "email" in changed:
             connections.vouch_for(obj) if obj.email else connections.forget_addresses(obj)
-
-    def log_addition(self, request: HttpRequest, obj: User, message: Any) -> Any:
-        record(EventKind.PERSON_ADDED, actor=actor(request), detail={"person": obj.get_username()})
-        return super().log_addition(request, obj, message)
-
-    def log_change(self, request: HttpRequest, obj: User, message: Any) -> Any:
-        changed = [field for part in message for field in part.get("changed", {}).get("fields", ())]
-        if "password" in changed:
-            people.note_new_password(actor=actor(request), user=obj)
+        detail: dict[str, Any] = {"person": obj.get_username()}
+        if not change:
+            record(EventKind.PERSON_ADDED, actor=actor(request), detail=detail)
         elif changed:
-            detail = {"person": obj.get_username(), "changed": changed}
+            detail |= {"changed": changed, "to": {name: getattr(obj, name) for name in _TOLD if name in changed}}
             record(EventKind.PROFILE_CHANGED, actor=actor(request), detail=detail)
-        return super().log_change(request, obj, message)
+        if not obj.is_active:
+            people.end_sessions(obj)
+
+
+def _ask_before_the_password(request: HttpRequest) -> HttpResponse | None:
+    """For forms with a password in them, which must not be carried along: whoever comes too late begins anew."""
+    if request.method == "POST" and not proof.is_fresh(request):
+        return redirect(request.path)
+    return ask_first(request) if request.method == "GET" else None

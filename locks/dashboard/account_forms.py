@@ -15,8 +15,7 @@ class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean_email(self) -> str:
         email: str = self.cleaned_data["email"].strip()
-        taken = User.objects.filter(email__iexact=email, email__gt="").exclude(pk=self.instance.pk)
-        if taken.exists():
+        if email and User.answering_to(email).exclude(pk=self.instance.pk).exists():
             raise forms.ValidationError("Somebody else has this address.")
         return email
 

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from locks.actions.invites import open_invites
 from locks.dashboard.statements import rows
-from locks.models import Event, Invite, Membership, Role, Space, Team, Token
+from locks.models import Event, EventKind, Invite, Membership, Role, Space, Team, Token
 
 EVENTS = 50
 MOST_MEMBERS = 500
@@ -95,9 +95,13 @@ def team_events(team: Team, *, before: tuple[datetime, int] | None = None, limit
     return TeamEvents(events=found[:limit], older=f"{last.at.isoformat()}_{last.pk}" if last else None)
 
 
+# Sessions are named by no lock, and come and go with every process.
+_MACHINES = (EventKind.SESSION_OPENED, EventKind.SESSION_ENDED, EventKind.SESSION_EXPIRED)
+
+
 def find_team_event(team: Team, *, event_id: int) -> Event | None:
     return _of_team(team).filter(id=event_id).first()
 
 
 def _of_team(team: Team) -> QuerySet[Event]:
-    return Event.objects.filter(team_id=team.pk, lock_name=None)
+    return Event.objects.filter(team_id=team.pk, lock_name=None).exclude(kind__in=_MACHINES)

@@ -174,8 +174,7 @@ def test_what_is_done_to_people_is_on_the_record(visit, root, alice):
     added, changed = person_events()
     assert added == ("person_added", "root", {"person": "nora"})
     assert changed[:2] == ("profile_changed", "root")
-    assert changed[2]["person"] == "alice"
-    assert "Superuser status" in changed[2]["changed"]
+    assert (changed[2]["person"], changed[2]["to"]["is_superuser"]) == ("alice", True)
 
 
 def test_a_password_that_a_superuser_sets_ends_every_session(visit, root, alice):
@@ -198,6 +197,44 @@ def test_rights_are_given_with_a_fresh_proof_only(later, root, alice):
     assert browser.post(address, {**form, "confirm_password": PASSWORD}).status_code == 302
     alice.refresh_from_db()
     assert alice.is_superuser
+
+
+def test_passwords_are_set_with_a_fresh_proof_only(later, root, alice):
+    browser = later(root)
+    address, before = f"/admin/locks/user/{alice.pk}/password/", alice.password
+    assert browser.get(address).status_code == 403
+    words = {"usable_password": "true", "password1": "long enough 1", "password2": "long enough 1"}
+    assert browser.post(address, {**words, "set-password": "yes"})["Location"] == address
+    assert browser.post("/admin/locks/user/add/", {"username": "nora", **words})["Location"] == "/admin/locks/user/add/"
+    alice.refresh_from_db()
+    assert (alice.password, person_events()) == (before, [])
+
+
+def test_taking_a_password_away_is_on_the_record(visit, root, alice):
+    address = f"/admin/locks/user/{alice.pk}/password/"
+    visit(root).post(address, {"usable_password": "false", "unset-password": "yes"})
+    alice.refresh_from_db()
+    ((kind, who, detail),) = person_events()
+    assert (alice.has_usable_password(), kind, who, detail["person"]) == (False, "password_changed", "root", "alice")
+
+
+def test_whoever_is_made_inactive_is_out_for_good(visit, root, alice):
+    elsewhere = visit(alice)
+    browser, address = visit(root), f"/admin/locks/user/{alice.pk}/change/"
+    inactive = form_of(alice)
+    del inactive["is_active"]
+    browser.post(address, inactive)
+    browser.post(address, form_of(alice))
+    assert elsewhere.get("/ui/account").status_code == 302
+    assert [detail["to"]["is_active"] for _, _, detail in person_events()] == [False, True]
+
+
+def test_nobody_is_named_like_an_address_of_somebody_else(visit, root, alice):
+    alice.email = "alice@example.com"
+    alice.save()
+    words = {"usable_password": "true", "password1": "long enough 1", "password2": "long enough 1"}
+    reply = visit(root).post("/admin/locks/user/add/", {"username": "Alice@example.com", **words})
+    assert (reply.status_code, "Somebody else signs in as" in reply.content.decode()) == (200, True)
 
 
 def test_nobody_is_deleted(visit, root, alice):

@@ -147,3 +147,12 @@ def test_a_superuser_makes_a_team_and_nobody_else_does(visit, root, alice):
     assert set(Event.objects.filter(team_id=team.pk).values_list("kind", flat=True)) == {
         "team_created", "space_created",
     }  # fmt: skip
+
+
+def test_what_machines_do_is_not_among_what_people_did(visit, alice, space, worker_token, client):
+    headers = {"Authorization": f"Bearer {worker_token}"}
+    opened = client.post("/sessions", {}, content_type="application/json", headers=headers)
+    assert opened.status_code == 201
+    shown = visit(alice).get("/ui/blue/main/team").content.decode()
+    assert "issued the token" in shown
+    assert "session opened" not in shown.lower()
