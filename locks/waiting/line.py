@@ -81,6 +81,9 @@ class Line:
                 handed, position = await self._wait(placed, left=clock.left, gone=gone)
                 if handed is not None and handed.verdict == Verdict.ACQUIRED:
                     return Turn(_acquired(handed), clock.waited_ms)
+            if gone.done():
+                # Nobody would read of the lease.
+                raise Gone
             has_no_place = placed.verdict in (Verdict.LINE_FULL, Verdict.TAKEN_OVER)
             (outcome,) = await self._desk.perform(acquire([asked]))
             in_vain = outcome.verdict in (Verdict.HELD, Verdict.DELAYED)
@@ -204,7 +207,7 @@ class Line:
                 handed = place.handed.result()
                 if gone.done():
                     if handed is not None:
-                        await self._give_on(handed)
+                        await self._give_back(handed)
                     raise Gone
                 return handed, None
             (left_line,) = await self._desk.perform(leave([placed.waiter_id], server_id=self.server_id))
@@ -227,7 +230,15 @@ class Line:
         finally:
             # If it is not known whether it has all, they are no longer as they were picked up, and stay.
             if in_hand is not None and not has_all:
-                await self._give_on(in_hand)
+                await self._give_back(in_hand)
+
+    async def _give_back(self, lease: outcomes.PickedUp) -> None:
+        try:
+            await self._give_on(lease)
+        except BaseException:
+            # The attendant tries again; otherwise it would be dead until its TTL.
+            self._early[lease.waiter_id] = lease
+            raise
 
     async def _give_on(self, *leases: outcomes.PickedUp) -> None:
         endings = [
@@ -245,8 +256,13 @@ class Line:
         """What was handed to a request that has gone without being able to say so."""
         if self._placing:
             return
-        strays, self._early = list(self._early.values()), {}
-        await self._give_on(*strays)
+        strays, self._early = self._early, {}
+        try:
+            await self._give_on(*strays.values())
+        except BaseException:
+            # As there.
+            self._early = strays | self._early
+            raise
 
     def _deliver(self, handed: outcomes.PickedUp) -> None:
         place = self._places.get(handed.waiter_id)
