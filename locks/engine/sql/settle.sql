@@ -209,8 +209,10 @@ served AS MATERIALIZED (
         CASE WHEN first.waiter_id IS NOT NULL THEN octo_next_fencing_token(free.fencing_token, free.now)
              END AS new_fencing_token,
         octo_holder_id(first.public_id, first.session_id) AS new_holder_id,
-        -- PICK_UP_SECONDS in locks/engine/line.py.
-        CASE WHEN first.waiter_id IS NOT NULL THEN free.now + interval '700 milliseconds' END AS until
+        -- PICK_UP_SECONDS in locks/engine/line.py; and a millisecond for each lock that may be handed on along with it,
+        -- since the clock was read before all of them.
+        CASE WHEN first.waiter_id IS NOT NULL THEN free.now + interval '700 milliseconds' + interval '1 millisecond' * (
+            SELECT count(*) - 1 FROM free AS along WHERE along.last_waiter IS NOT NULL) END AS until
     FROM free
     LEFT JOIN LATERAL (
         SELECT

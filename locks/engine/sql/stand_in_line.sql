@@ -97,7 +97,7 @@ decided AS MATERIALIZED (
     SELECT
         counted.*,
         CASE
-            WHEN is_theirs THEN 'again'
+            WHEN is_theirs AND expires_at > now THEN 'again'
             WHEN known_id IS NOT NULL THEN
                 CASE
                     WHEN known_digest IS DISTINCT FROM request_digest THEN 'key_reused'
