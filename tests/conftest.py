@@ -16,6 +16,7 @@ from locks.actions import tokens
 from locks.actions.audit import Actor
 from locks.models import Membership, Role, Space, Team, User
 from locks.models.token import PRESETS
+from octoadmin.serving.connection_checks import drop_dead_connection
 from tests import database
 from tests.servers import RunningServer, running_server
 
@@ -38,6 +39,12 @@ def committed(django_db_setup: None, django_db_blocker: pytest.FixtureRequest) -
         yield
         connection.close()
         database.create_copy(connection.settings_dict["NAME"])
+
+
+@pytest.fixture(autouse=True)
+def _no_dead_connection() -> None:
+    """A test in whose thread an event loop runs, as in a browser's, may leave one to a database that was dropped."""
+    drop_dead_connection()
 
 
 @pytest.fixture(autouse=True)
