@@ -1,5 +1,6 @@
 """Standing in line: whoever frees a lock hands it to the first in line, in the same statement."""
 
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -90,6 +91,12 @@ class TestStanding:
         lease = server.engine.acquire("deploy", lock_delay_seconds=60)
         server.engine.release("deploy", lease.lease_id)
         assert server.stand().verdict == "waiting"
+
+    def test_so_it_is_by_whoever_had_it_until_it_ran_out(self, server):
+        key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+        server.engine.acquire("deploy", ttl_seconds=1, lock_delay_seconds=60, **key)
+        pass_seconds(2)
+        assert server.stand(**key).verdict == "waiting"
 
     def test_the_limits_of_the_space(self, server, held):
         Space.objects.update(max_waiters_per_name=2, max_waiters=3)
@@ -184,6 +191,15 @@ class TestHandingOn:
         server.stand(owner="a")
         server.engine.end_session(session)
         assert [handed.owner for handed in server.pick_up()] == ["a"]
+
+    def test_many_at_once_have_longer_to_be_picked_up(self, server):
+        session = server.engine.open_session()
+        for number in range(50):
+            server.engine.acquire(f"job/{number}", session_id=session.session_id)
+            server.stand(f"job/{number}")
+        server.engine.end_session(session.session_id)
+        lasts = {lock.expires_at - lock.acquired_at for lock in Lock.objects.all()}
+        assert lasts == {timedelta(seconds=PICK_UP_SECONDS, milliseconds=49)}
 
     def test_the_sweep_of_a_dead_session_does(self, server):
         session = server.engine.open_session(ttl_seconds=10).session_id
