@@ -77,7 +77,8 @@ class Holding:
         """Its holder has renewed about as often as it used to, so it is probably at work."""
         if not self.is_live or self.heard_at is None or self.acquired_at is None or self.whole_seconds is None:
             return False
-        if self.renewals:
+        # A session's heartbeats are not counted with the lock's renewals.
+        if self.renewals and not self.in_session:
             usual = (self.heard_at - self.acquired_at) / self.renewals
         else:
             usual = min(timedelta(seconds=self.whole_seconds) / 2, LONGEST_FIRST_SILENCE)
