@@ -286,7 +286,7 @@ def test_pages_open_without_javascript(browser: Browser, harbor: RunningServer, 
     context = browser.new_context(base_url=harbor.url, java_script_enabled=False)
     page = context.new_page()
     sign_in(page, "ada")
-    for place in places:
+    for place in (place for place in places if LONG_NAME not in place):
         answer = page.goto(place)
         assert answer is not None
         assert answer.status == (404 if place in MISSING else 200), place

@@ -13,7 +13,7 @@ from locks.models.space import LONGEST_METADATA, LONGEST_TTL_SECONDS
 from tests.conftest import issue
 from tests.servers import running_server
 
-EXAMPLES = 6
+EXAMPLES = 4
 GENEROUS = {"OCTO_REQUESTS_PER_SECOND": "100000", "OCTO_FAILED_AUTHENTICATIONS_PER_MINUTE": "100000"}
 
 
