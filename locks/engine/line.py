@@ -4,7 +4,8 @@ Three times make up how long a lock can stay with a waiter that has vanished wit
 be there SILENT_SECONDS after its last sign; what it was handed just before that runs out after PICK_UP_SECONDS; then
 the next in line is found by the look that its own server takes every BEAT_SECONDS, if nobody comes before. That is
 0.9 + 0.7 + 0.2 = 1.8 seconds, which leaves 0.2 of the promised two for the statements. A living server may stall
-for 0.7 seconds, however they fall: SILENT_SECONDS less a beat, or PICK_UP_SECONDS.
+for 0.7 seconds, however they fall: SILENT_SECONDS less a beat, or PICK_UP_SECONDS. Of many locks that one statement
+hands on, each has a millisecond more for each of the others.
 """
 
 from collections.abc import Sequence
