@@ -40,6 +40,14 @@ def change_password(*, actor: Actor, request: HttpRequest, user: User, password:
 
 
 @transaction.atomic
+def set_password(*, actor: Actor, user: User, password: str) -> None:
+    """For somebody else, or for whoever has forgotten theirs."""
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    note_new_password(actor=actor, user=user)
+
+
+@transaction.atomic
 def note_new_password(*, actor: Actor, user: User) -> None:
     """For one that somebody else has set. Ends every session: whoever knew the old one is out."""
     detail = {"person": user.get_username(), "sessions_ended": end_sessions(user)}

@@ -7,6 +7,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from locks.models import BrowserSession, Event, User
 from tests.servers import PROJECT_DIR
@@ -38,6 +39,22 @@ def test_a_password_that_the_shell_changes_is_an_event_and_ends_every_session(cl
     refused = change_password("alice", *["12345"] * 6)
     assert refused.returncode != 0
     assert Event.objects.filter(kind="password_changed").count() == 1
+
+
+@pytest.mark.usefixtures("committed")
+def test_while_somebody_types_nothing_is_held_open_and_others_may_change_the_person(alice, monkeypatch):
+    held_open = []
+
+    def types(prompt: str = "") -> str:
+        held_open.append(connection.in_atomic_block)
+        User.objects.filter(pk=alice.pk).update(first_name="Alice", is_active=False)
+        return NEW
+
+    monkeypatch.setattr("getpass.getpass", types)
+    call_command("changepassword", "alice", stdout=StringIO())
+    assert held_open == [False, False]
+    alice.refresh_from_db()
+    assert (alice.check_password(NEW), alice.first_name, alice.is_active) == (True, "Alice", False)
 
 
 @pytest.mark.django_db
