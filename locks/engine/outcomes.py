@@ -176,7 +176,8 @@ class Settled(msgspec.Struct):
 
 
 class Placed(msgspec.Struct):
-    """A place in line, from 1, or that there is none to be had. `took_over` is the place of a first try, gone now."""
+    """A place in line, from 1, or that there is none to be had, or none yet: then `arrival` is all there is.
+    `took_over` is the place of a first try, gone now."""
 
     n: int
     verdict: str

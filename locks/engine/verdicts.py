@@ -38,6 +38,7 @@ class Verdict(StrEnum):
     TAKEN_OVER = "taken_over"
     LAPSED = "lapsed"
     UNKNOWN = "unknown"
+    BUSY = "busy"  # somebody is working on the lock: no place in line yet
     # Undecided, and nothing was changed: another snapshot is needed, the lock has to be settled first, or the same
     # request is under way on another connection. None of them leaves the engine.
     AGAIN = "again"

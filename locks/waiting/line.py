@@ -18,8 +18,11 @@ from locks.engine.verdicts import Verdict
 from locks.waiting.attendant import Attendant
 from locks.waiting.desk import Desk
 
+# So long a statement may wait for a row that somebody else is working on.
+PATIENCE = "2s"
 # So many requests get their places in one statement.
 MOST_AT_ONCE = 200
+SHORTEST_PAUSE_SECONDS = 0.01
 PAUSE_SECONDS = 0.1
 
 Outcome = TypeVar("Outcome")
@@ -56,7 +59,7 @@ class Line:
         self._early: dict[int, outcomes.PickedUp] = {}
         self._arrivals: deque[tuple[requests.Wait, asyncio.Future[outcomes.Placed]]] = deque()
         self._admitting: asyncio.Task[None] | None = None
-        self._desk = Desk(purpose="waiting, desk", patience="2s")
+        self._desk = Desk(purpose="waiting, desk", patience=PATIENCE)
         self._attendant = Attendant(
             self.server_id, waiting=lambda: set(self._places), deliver=self._deliver, lose=self._lose,
             tidy=self._give_on_strays,
@@ -74,7 +77,7 @@ class Line:
         clock = _Clock(wait_seconds)
         arrival: int | None = None
         while True:
-            placed = await self._stand(asked, left=clock.left, arrival=arrival, comes_back=arrival is not None)
+            placed = await self._stand(asked, clock, gone, arrival=arrival, comes_back=arrival is not None)
             position = None
             if placed.verdict == Verdict.WAITING:
                 arrival = placed.arrival
@@ -112,7 +115,7 @@ class Line:
                 return Turn(rows, clock.waited_ms, position)
             first = min(row.name for row in rows if row.blocks)
             one = _one_of(asked, first)
-            placed = await self._stand(one, left=clock.left, arrival=arrival, comes_back=first == stood_for)
+            placed = await self._stand(one, clock, gone, arrival=arrival, comes_back=first == stood_for)
             if placed.verdict in (Verdict.LINE_FULL, Verdict.TAKEN_OVER):
                 return Turn(rows, clock.waited_ms)
             if placed.verdict == Verdict.KEY_REUSED:
@@ -149,6 +152,22 @@ class Line:
         await self._desk.close()
 
     async def _stand(
+        self, asked: requests.Acquire, clock: "_Clock", gone: "asyncio.Future[None]", *, arrival: int | None,
+        comes_back: bool,
+    ) -> outcomes.Placed:  # fmt: skip
+        """Tries until nobody else is working on the lock, or the time is up."""
+        pause = SHORTEST_PAUSE_SECONDS
+        while True:
+            placed = await self._ask_for_a_place(asked, left=clock.left, arrival=arrival, comes_back=comes_back)
+            if placed.verdict != Verdict.BUSY or clock.left <= 0:
+                return placed
+            arrival = placed.arrival
+            await asyncio.wait({gone}, timeout=min(clock.left, pause))
+            pause = min(2 * pause, PAUSE_SECONDS)
+            if gone.done():
+                raise Gone
+
+    async def _ask_for_a_place(
         self, asked: requests.Acquire, *, left: float, arrival: int | None, comes_back: bool
     ) -> outcomes.Placed:
         if self._closed:
@@ -201,8 +220,9 @@ class Line:
         try:
             await asyncio.wait(either, timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
             if not place.handed.done() and not gone.done():
-                # At the last moment.
-                await self._attendant.collect()
+                # At the last moment. If it cannot be asked, what it was handed is given on.
+                with contextlib.suppress(Unavailable):
+                    await self._attendant.collect()
             if place.handed.done():
                 handed = place.handed.result()
                 if gone.done():

@@ -1,7 +1,8 @@
 -- Pick up: the leases that requests waiting at this server were handed, each from now on as long as it asked for.
 --
 -- $1 is the server. A row for each that was handed one, `acquired`, or `lapsed` if it came too late. Locks first, then the
--- clock, as in acquire.sql. The history has these leases already; whoever picks one up only prolongs it.
+-- clock, as in acquire.sql. The history has these leases already; whoever picks one up only prolongs it. A lock that
+-- somebody is working on is left for the next time: the others have no time to wait for it.
 WITH handed AS MATERIALIZED (
     SELECT waiter.id, waiter.space_id, waiter.name, waiter.lease_id, waiter.ttl_seconds, waiter.arrival
     FROM octo_waiter AS waiter
@@ -14,7 +15,7 @@ locked AS MATERIALIZED (
     FROM handed
     JOIN octo_lock AS lock ON lock.space_id = handed.space_id AND lock.name = handed.name
     ORDER BY lock.space_id, lock.name
-    FOR NO KEY UPDATE OF lock
+    FOR NO KEY UPDATE OF lock SKIP LOCKED
 ),
 clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now, waited_for FROM (SELECT count(*) AS waited_for FROM locked) AS all_locked

@@ -5,6 +5,9 @@
 -- afterwards sees on its row that somebody waits (settle.sql). A lock that has become free in the meantime, and is nobody
 -- else's turn, is not waited for: the verdict is `again`, as it is for whatever acquire has its own words for.
 --
+-- Nobody waits here for a lock that somebody is working on, since the others of the batch would wait along: the verdict is
+-- `busy`, and there is no place yet, but an arrival, with which it is to come back.
+--
 -- A retry (the same token and Idempotency-Key) takes over the place that its first try has, with its seniority. The place
 -- gets a new id by that: whatever the first try, or whoever acts for it, still does with the old one concerns nobody any
 -- more. A request that lost its place and comes back takes nothing from a retry: it is told `taken_over`.
@@ -55,7 +58,7 @@ locked AS MATERIALIZED (
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.id
     ORDER BY seen.space_id, seen.name, seen.n
-    FOR NO KEY UPDATE OF lock
+    FOR NO KEY UPDATE OF lock SKIP LOCKED
 ),
 clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now, waited_for FROM (SELECT count(*) AS waited_for FROM locked) AS all_locked
@@ -145,15 +148,20 @@ SELECT
     request.n,
     CASE
         WHEN decided.verdict = 'waiting' AND placed.n IS NULL AND taken_over.id IS NULL THEN 'again'
+        WHEN decided.n IS NULL AND seen.n IS NOT NULL THEN 'busy'
         ELSE coalesce(decided.verdict, 'again')
     END AS verdict,
     coalesce(placed.waiter_id, taken_over.id) AS waiter_id,
-    coalesce(placed.arrival, placed.waiter_id, taken_over.arrival) AS arrival,
+    CASE
+        WHEN decided.n IS NULL AND seen.n IS NOT NULL THEN coalesce(seen.arrival, nextval('octo_waiter_id_seq'))
+        ELSE coalesce(placed.arrival, placed.waiter_id, taken_over.arrival)
+    END AS arrival,
     taken_over.known_id AS took_over,
     (decided.before + decided.nth_here)::int AS position,
     decided.space_id,
     clock_timestamp() AS now
 FROM json_to_recordset($1::json) AS request (n int)
+LEFT JOIN seen USING (n)
 LEFT JOIN decided USING (n)
 LEFT JOIN placed USING (n)
 LEFT JOIN taken_over ON taken_over.known_id = decided.known_id

@@ -38,11 +38,13 @@ class Waiting:
         self.id = uuid4()
         perform(attend(self.id))
 
-    def stand(self, name: str = "deploy", *, seconds: float = 60, **terms) -> outcomes.Placed:
-        wait = requests.Wait(
+    def wait(self, name: str = "deploy", *, seconds: float = 60, **terms) -> requests.Wait:
+        return requests.Wait(
             digest=self.engine.digest, name=name, server_id=self.id, wait_ms=int(seconds * 1000), **terms
         )
-        return perform(stand_in_line([wait]))[0]
+
+    def stand(self, name: str = "deploy", *, seconds: float = 60, **terms) -> outcomes.Placed:
+        return perform(stand_in_line([self.wait(name, seconds=seconds, **terms)]))[0]
 
     def pick_up(self) -> list[outcomes.PickedUp]:
         return perform(pick_up(self.id))

@@ -1,11 +1,13 @@
 """Joining a line, leaving it and freeing the lock, each at the worst moment of another: nobody is forgotten."""
 
+from uuid import uuid4
+
 import pytest
 from django.db import transaction
 
 from locks.engine.execution import perform
 from locks.engine.handing_on import leave
-from locks.engine.line import retire
+from locks.engine.line import attend, retire, settle_open_names, stand_in_line
 from locks.engine.upkeep import forget_waiters, sweep, sweep_sessions
 from locks.history.verification import verify
 from locks.models import Event, Lock, Waiter
@@ -40,11 +42,44 @@ def test_a_release_that_waited_for_somebody_to_join_hands_it_to_them(server, hel
     assert [handed.owner for handed in server.pick_up()] == ["a"]
 
 
-def test_who_joins_while_it_is_released_does_not_wait_for_what_is_free(server, held, other):
+def test_who_joins_while_it_is_released_has_no_place_yet_and_does_not_wait_for_what_is_free(server, held, other):
     with transaction.atomic():
         server.engine.release("deploy", held.lease_id)
-        joins = other.waits(server.stand, owner="a")
-    assert joins.result(LONGEST_WAIT).verdict == "again"
+        joins = other.starts(server.stand, owner="a").result(LONGEST_WAIT)
+    assert (joins.verdict, joins.waiter_id) == ("busy", None)
+    assert server.stand(owner="a", arrival=joins.arrival).verdict == "again"
+    assert not Waiter.objects.exists()
+
+
+def test_whoever_found_the_lock_busy_stands_where_it_arrived(server, held, other):
+    with transaction.atomic():
+        Lock.objects.select_for_update(no_key=True).get(name="deploy")
+        first = other.starts(server.stand, owner="a").result(LONGEST_WAIT)
+    assert server.stand(owner="b").position == 1
+    assert server.stand(owner="a", arrival=first.arrival).position == 1
+    server.engine.release("deploy", held.lease_id)
+    assert [handed.owner for handed in server.pick_up()] == ["a"]
+
+
+def test_a_name_that_somebody_keeps_locked_does_not_keep_others_of_the_batch_from_their_places(server, held, other):
+    server.engine.acquire("other", ttl_seconds=600)
+    waits = [server.wait(name, owner="a") for name in ("deploy", "other")]
+    with transaction.atomic():
+        Lock.objects.select_for_update(no_key=True).get(name="deploy")
+        placed = other.starts(lambda: perform(stand_in_line(waits))).result(LONGEST_WAIT)
+    assert [one.verdict for one in placed] == ["busy", "waiting"]
+
+
+def test_a_name_that_somebody_keeps_locked_does_not_keep_others_from_being_settled_or_picked_up(server, held, other):
+    server.engine.acquire("other", ttl_seconds=600)
+    for name in ("deploy", "other"):
+        server.stand(name, owner="a")
+    pass_seconds(601)
+    perform(attend(server.id))
+    with transaction.atomic():
+        Lock.objects.select_for_update(no_key=True).get(name="deploy")
+        assert other.starts(lambda: perform(settle_open_names(server.id))).result(LONGEST_WAIT) == 1
+        assert [handed.name for handed in other.starts(server.pick_up).result(LONGEST_WAIT)] == ["other"]
 
 
 def test_a_hand_over_that_waited_for_the_second_to_join_goes_to_the_first(server, held, other):
@@ -109,25 +144,20 @@ def test_a_sweep_and_a_newcomer_at_once_hand_it_on_once(server, held, other):
     assert not Waiter.objects.exists()
 
 
-def test_a_pick_up_that_waited_past_its_time_is_too_late(server, held, other):
+def test_what_somebody_kept_locked_past_its_time_is_picked_up_too_late(server, held, other):
     server.stand(owner="a")
     server.engine.release("deploy", held.lease_id)
     with transaction.atomic():
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
-        late = other.waits(server.pick_up)
+        assert other.starts(server.pick_up).result(LONGEST_WAIT) == []
         pass_seconds(1)
-    assert [handed.verdict for handed in late.result(LONGEST_WAIT)] == ["lapsed"]
+    assert [handed.verdict for handed in server.pick_up()] == ["lapsed"]
 
 
-def test_who_comes_too_late_does_not_learn_whose_lease_it_is_now(engine, other, server, held):
+def test_who_comes_too_late_does_not_learn_whose_lease_it_is_now(server, held):
     server.stand(owner="late")
-    engine.release("deploy", held.lease_id)
-    pass_seconds(1)
-    with transaction.atomic():
-        newcomer = engine.acquire("deploy", owner="newcomer", ttl_seconds=600)
-        late = other.waits(server.pick_up)
-    assert newcomer.verdict == "acquired"
-    (lapsed,) = late.result(LONGEST_WAIT)
+    Waiter.objects.update(lease_id=uuid4())
+    (lapsed,) = server.pick_up()
     assert (lapsed.verdict, lapsed.lease_id) == ("lapsed", None)
 
 
