@@ -48,6 +48,11 @@ def waiters_of(server_id: UUID) -> Operation[list[int]]:
     return (yield statements.WAITERS_OF, [server_id])
 
 
+def end_backends(process_ids: Sequence[int]) -> Operation[None]:
+    """Of earlier connections for the same purpose, which did not answer."""
+    yield statements.END_BACKENDS, [list(process_ids)]
+
+
 def retire(server_id: UUID) -> Operation[None]:
     """Takes all its requests out of every line first; what they were handed is given on."""
     waiters = yield statements.WAITERS_OF, [server_id]
