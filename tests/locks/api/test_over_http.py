@@ -25,10 +25,10 @@ curl -X POST https://api.octostore.io/locks/issue-1842/acquire \
 """
 
 
-@pytest.fixture(params=["1", "0"], ids=["fast lane", "sync lane"])
+@pytest.fixture(params=[{}, {"OCTO_FAST_LANE": "0"}], ids=["fast lane", "sync lane"])
 def server(request: pytest.FixtureRequest, committed: None) -> Iterator[RunningServer]:
     """What is promised holds on both lanes."""
-    with running_server(os.environ["DATABASE_URL"], OCTO_FAST_LANE=request.param) as running:
+    with running_server(os.environ["DATABASE_URL"], **request.param) as running:
         yield running
 
 
