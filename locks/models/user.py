@@ -1,20 +1,38 @@
 """A person who signs in to the dashboard."""
 
-from django.contrib.auth.models import AbstractUser
+from typing import Any, ClassVar
+
+from django.contrib.auth.models import AbstractUser, UserManager
 from django.core.exceptions import ValidationError
-from django.db import models
+from django.db import models, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Lower
 
 
+class People(UserManager):  # type: ignore[type-arg]
+    @transaction.atomic
+    def create_superuser(self, *args: Any, **terms: Any) -> Any:
+        """Together with what whoever listens writes about it."""
+        return super().create_superuser(*args, **terms)
+
+
 class User(AbstractUser):
+    objects: ClassVar[People] = People()
+
     class Meta:
         db_table = "octo_user"
         constraints = (
-            models.UniqueConstraint(Lower("username"), name="user_name_is_unique_in_any_case"),
+            models.UniqueConstraint(
+                Lower("username"),
+                name="user_name_is_unique_in_any_case",
+                violation_error_message="Somebody else has this user name. Capitals make no difference.",
+            ),
             # Signing in by e-mail must lead to one person. People without an address are allowed.
             models.UniqueConstraint(
-                Lower("email"), condition=~models.Q(email=""), name="user_email_is_unique_in_any_case"
+                Lower("email"),
+                condition=~models.Q(email=""),
+                name="user_email_is_unique_in_any_case",
+                violation_error_message="Somebody else has this e-mail address. Capitals make no difference.",
             ),
         )
 
@@ -25,7 +43,10 @@ class User(AbstractUser):
         return cls.objects.filter(Q(username__iexact=name) | Q(email__iexact=name, email__gt=""))
 
     def clean(self) -> None:
+        """Two names, or two addresses, that are the same are left to the constraints."""
         super().clean()
-        for name in filter(None, (self.username, self.email)):
-            if User.answering_to(name).exclude(pk=self.pk).exists():
+        others = User.objects.exclude(pk=self.pk)
+        for name, taken in ((self.username, others.filter(email__iexact=self.username)),
+                            (self.email, others.filter(username__iexact=self.email))):  # fmt: skip
+            if name and taken.exists():
                 raise ValidationError(f"Somebody else signs in as {name}.")

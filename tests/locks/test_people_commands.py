@@ -57,6 +57,28 @@ def test_while_somebody_types_nothing_is_held_open_and_others_may_change_the_per
     assert (alice.check_password(NEW), alice.first_name, alice.is_active) == (True, "Alice", False)
 
 
+@pytest.mark.usefixtures("committed")
+def test_a_superuser_is_typed_in_and_nothing_is_held_open_meanwhile(monkeypatch):
+    held_open = []
+
+    def types(answer: str):
+        def typed(prompt: str = "") -> str:
+            held_open.append(connection.in_atomic_block)
+            return answer
+
+        return typed
+
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("getpass.getpass", types(NEW))
+    monkeypatch.setattr("builtins.input", types("grace@example.com"))
+    call_command("createsuperuser", username="grace", stdin=Terminal(), stdout=StringIO())
+    assert held_open == [False, False, False]
+    assert Event.objects.get(kind="person_added").detail["person"] == "grace"
+
+
 @pytest.mark.django_db
 def test_nobody_is_nobody():
     with pytest.raises(CommandError, match="nobody called mallory"):
