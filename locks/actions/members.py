@@ -46,6 +46,16 @@ def leave(*, actor: Actor, team: Team, member: User) -> None:
     _end(actor=actor, team=team, member=member, kind=EventKind.MEMBER_LEFT)
 
 
+def teams_left_alone_by(member: User) -> list[Team]:
+    """Inside a transaction: those that would have no admin if they could not sign in. Locks all their teams."""
+    theirs = Team.objects.filter(memberships__user=member).order_by("pk")
+    teams = list(theirs.select_for_update(no_key=True, of=("self",)))
+    admins = Membership.objects.filter(team__in=teams, role=Role.ADMIN)
+    led = set(admins.filter(user=member).values_list("team_id", flat=True))
+    others = set(admins.filter(user__is_active=True).exclude(user=member).values_list("team_id", flat=True))
+    return [team for team in teams if team.pk in led - others]
+
+
 def _end(*, actor: Actor, team: Team, member: User, kind: EventKind) -> None:
     membership = _membership(team, member)
     if membership.role == Role.ADMIN:

@@ -54,6 +54,12 @@ def note_new_password(*, actor: Actor, user: User) -> None:
     record(EventKind.PASSWORD_CHANGED, actor=actor, detail=detail)
 
 
+def is_last_superuser(user: User) -> bool:
+    """Inside a transaction: whether nobody else could do in the console what they can. Locks all who could."""
+    able = User.objects.filter(is_superuser=True, is_staff=True, is_active=True).order_by("pk")
+    return list(able.select_for_update(no_key=True)) == [user]
+
+
 def end_sessions(user: User) -> int:
     ended, _ = BrowserSession.objects.filter(user=user).delete()
     return ended

@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.forms import UserChangeForm
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from locks.actions import confirmation as proof
-from locks.actions import connections, people
+from locks.actions import connections, members, people
 from locks.actions.audit import record
 from locks.dashboard.access import actor
 from locks.dashboard.confirmation import ask_first
@@ -17,15 +18,35 @@ from locks.models import EventKind, User
 # Django's class is generic to the type checker only.
 if TYPE_CHECKING:
     _UserAdmin = UserAdmin[User]
+    _UserChangeForm = UserChangeForm[User]
 else:
     _UserAdmin = UserAdmin
+    _UserChangeForm = UserChangeForm
 
+_RIGHTS = ("is_active", "is_staff", "is_superuser")
 # What the history says they became.
 _TOLD = ("username", "email", "is_active", "is_staff", "is_superuser")
 
 
+class PersonForm(_UserChangeForm):
+    """Keeps a superuser who can enter the console, and in every team an admin who can sign in. It is checked in the
+    transaction that saves it, on locked rows: of two who are to go at once, the second is refused."""
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        lost = [name for name in _RIGHTS if getattr(self.instance, name) and not cleaned.get(name, True)]
+        if lost and people.is_last_superuser(self.instance):
+            self.add_error(lost[0], "Nobody else is a superuser who can enter this console. Make somebody one first.")
+        if "is_active" in lost and (teams := members.teams_left_alone_by(self.instance)):
+            names = ", ".join(team.name for team in teams)
+            self.add_error("is_active", f"Nobody else is an admin of {names} and can sign in. Make somebody one first.")
+        return cleaned
+
+
 class PersonAdmin(_UserAdmin):
     """Whoever has gone is made inactive and stays, so that what they did keeps a face."""
+
+    form = PersonForm
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         return False

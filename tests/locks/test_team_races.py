@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import psycopg
 import pytest
-from django.db import connection, connections
+from django.db import connection, connections, transaction
 from django.test import Client
 
 from locks.actions import invites, leases, members, spaces, teams, tokens, webhooks
@@ -16,7 +16,7 @@ from locks.bearer import parse
 from locks.engine import requests
 from locks.engine.execution import perform
 from locks.engine.operations import acquire
-from locks.models import Event, Invite, Lock, Membership, Role, Space, Token, Webhook
+from locks.models import Event, Invite, Lock, Membership, Role, Space, Token, User, Webhook
 from tests import database
 from tests.conftest import PASSWORD, issue
 from tests.locks.engine.meanwhile import meanwhile
@@ -78,6 +78,36 @@ def test_two_admins_who_leave_at_once_leave_one(blue, alice, olga):
         answers = together(leaves(alice), leaves(olga))
         assert [type(answer) for answer in answers if answer is not None] == [members.LastAdmin]
         assert Membership.objects.filter(team=blue, role=Role.ADMIN).count() == 1
+
+
+def in_the_console(who, whom, **form):
+    """`who` takes from `whom` all that is not in the form."""
+    browser = Client()
+    browser.force_login(who)
+    form |= {"username": whom.username, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
+    return lambda: browser.post(f"/admin/locks/user/{whom.pk}/change/", form).status_code
+
+
+def test_of_two_superusers_who_demote_each_other_at_once_one_stays(root, bob):
+    User.objects.update(is_superuser=True, is_staff=True)
+    demote_bob, demote_root = (in_the_console(*pair, is_active="on") for pair in ((root, bob), (bob, root)))
+    with meanwhile() as other:
+        with transaction.atomic():
+            assert demote_bob() == 302
+            refused = other.waits(demote_root)
+        assert refused.result(20) == 200
+    assert list(User.objects.filter(is_superuser=True, is_staff=True)) == [root]
+
+
+def test_while_an_admin_leaves_the_other_is_not_made_inactive(blue, alice, olga, root):
+    Membership.objects.filter(user=olga).update(role=Role.ADMIN)
+    make_inactive = in_the_console(root, olga)
+    with meanwhile() as superuser:
+        with transaction.atomic():
+            members.leave(actor=Actor.of_user(alice), team=blue, member=alice)
+            refused = superuser.waits(make_inactive)
+        assert refused.result(20) == 200
+    assert User.objects.get(pk=olga.pk).is_active
 
 
 def test_an_invitation_that_two_accept_at_once_is_one_person_s(blue, red, alice, bob, root):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from locks.models import Event, Lock, Token
+from locks.models import Event, Lock, Membership, Role, Token
 from tests.conftest import PASSWORD
 
 pytestmark = pytest.mark.django_db
@@ -159,6 +159,12 @@ def form_of(person, **changes):
     return form | changes
 
 
+def inactive(person, **changes):
+    form = form_of(person, **changes)
+    del form["is_active"]
+    return form
+
+
 def person_events():
     kinds = ("person_added", "profile_changed", "password_changed")
     return [
@@ -218,15 +224,58 @@ def test_taking_a_password_away_is_on_the_record(visit, root, alice):
     assert (alice.has_usable_password(), kind, who, detail["person"]) == (False, "password_changed", "root", "alice")
 
 
-def test_whoever_is_made_inactive_is_out_for_good(visit, root, alice):
-    elsewhere = visit(alice)
-    browser, address = visit(root), f"/admin/locks/user/{alice.pk}/change/"
-    inactive = form_of(alice)
-    del inactive["is_active"]
-    browser.post(address, inactive)
-    browser.post(address, form_of(alice))
+def test_whoever_is_made_inactive_is_out_for_good(visit, root, olga):
+    elsewhere = visit(olga)
+    browser, address = visit(root), f"/admin/locks/user/{olga.pk}/change/"
+    browser.post(address, inactive(olga))
+    browser.post(address, form_of(olga))
     assert elsewhere.get("/ui/account").status_code == 302
     assert [detail["to"]["is_active"] for _, _, detail in person_events()] == [False, True]
+
+
+ALL_RIGHTS = {"is_staff": "on", "is_superuser": "on"}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda root: form_of(root, is_staff="on"),
+        lambda root: form_of(root, is_superuser="on"),
+        lambda root: inactive(root, **ALL_RIGHTS),
+    ],
+    ids=["no superuser", "not let in", "inactive"],
+)
+def test_the_last_superuser_stays_one(visit, root, alice, form):
+    browser, address = visit(root), f"/admin/locks/user/{root.pk}/change/"
+    refused = browser.post(address, form(root))
+    assert (refused.status_code, "Nobody else is a superuser" in refused.content.decode()) == (200, True)
+    root.refresh_from_db()
+    assert (root.is_superuser, root.is_staff, root.is_active, person_events()) == (True, True, True, [])
+    assert browser.post(f"/admin/locks/user/{alice.pk}/change/", form_of(alice, **ALL_RIGHTS)).status_code == 302
+    assert browser.post(address, form(root)).status_code == 302
+
+
+def test_the_last_admin_of_a_team_is_not_made_inactive(visit, root, blue, red, alice, olga):
+    Membership.objects.create(team=red, user=alice, role=Role.VIEWER)
+    browser, address = visit(root), f"/admin/locks/user/{alice.pk}/change/"
+    refused = browser.post(address, inactive(alice))
+    assert "Nobody else is an admin of Blue and can sign in." in refused.content.decode()
+    alice.refresh_from_db()
+    assert (alice.is_active, person_events()) == (True, [])
+    Membership.objects.filter(user=olga).update(role=Role.ADMIN)
+    assert browser.post(address, inactive(alice)).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("taken", "sentence"),
+    [
+        ({"username": "Alice"}, "Somebody else has this user name."),
+        ({"email": "ALICE@example.com"}, "Somebody else has this e-mail address."),
+    ],
+)
+def test_what_somebody_else_has_is_refused_in_one_sentence(visit, root, alice, olga, taken, sentence):
+    page = visit(root).post(f"/admin/locks/user/{olga.pk}/change/", form_of(olga, **taken)).content.decode()
+    assert (page.count(sentence), "Somebody else signs in" in page, "Constraint" in page) == (1, False, False)
 
 
 def test_nobody_is_named_like_an_address_of_somebody_else(visit, root, alice):
