@@ -1,6 +1,7 @@
 """The server's one ASGI application.
 
-A request goes to the first of ROUTES that wants it, and to Django on the sync lane otherwise.
+What the fast lane takes does not come here: its connection has answered it. The rest goes to the first of ROUTES that
+wants it, and to Django on the sync lane otherwise.
 """
 
 import asyncio
@@ -23,7 +24,6 @@ from locks.waiting.process import line  # noqa: E402
 from octoadmin.fast_lane.lane import FastLane  # noqa: E402
 from octoadmin.probes.metrics import server_processes  # noqa: E402
 from octoadmin.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
-from octoadmin.serving.ending import when_the_end_is_near  # noqa: E402
 from octoadmin.serving.sync_lane import STOP_SECONDS, SyncLane  # noqa: E402
 from octoadmin.serving.warming import warm  # noqa: E402
 
@@ -36,8 +36,7 @@ warm()
 
 sync_lane = SyncLane(WSGIHandler(), threads=settings.THREADS, trusted_proxies=settings.TRUSTED_PROXIES)
 fast_lane = FastLane(sync_lane, connections=settings.LANE_CONNECTIONS)
-# The fast lane last: what it leaves goes to the sync lane, and to nobody else.
-ROUTES: tuple[Route, ...] = (live.route, *((fast_lane.route,) if settings.FAST_LANE else ()))
+ROUTES: tuple[Route, ...] = (live.route,)
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,14 +49,14 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
                 taker = sync_lane
             await taker(scope, receive, send)
         case "lifespan":
-            await _lifespan(receive, send)
+            await _lifespan(scope, receive, send)
         case "websocket":
             await send({"type": "websocket.close", "code": 1000})
         case other:
             raise ValueError(f"unknown ASGI scope: {other}")
 
 
-async def _lifespan(receive: Receive, send: Send) -> None:
+async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:
     while True:
         match (await receive())["type"]:
             case "lifespan.startup":
@@ -67,7 +66,10 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 sync_lane.start()
                 usage.start()
                 server_processes.set(1)
-                when_the_end_is_near(line.close)
+                # For the server and its connections.
+                scope["state"]["farewell"] = line.close
+                if settings.FAST_LANE:
+                    scope["state"]["lane"] = fast_lane
                 await send({"type": "lifespan.startup.complete"})
             case "lifespan.shutdown":
                 # Not here on the loop, which has yet to send what the threads are working on.

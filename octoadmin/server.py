@@ -1,43 +1,69 @@
-"""The web server of `up`: granian, serving octoadmin.asgi on HOST and PORT."""
+"""The web server of `up`: uvicorn, serving octoadmin.asgi on HOST and PORT, in as many processes as are wanted."""
 
 import multiprocessing
 import os
 import resource
 import shutil
+import signal
+import socket
+import sys
+from multiprocessing.connection import wait
 from pathlib import Path
-
-from granian.constants import HTTPModes, Interfaces, Loops
-from granian.log import LogLevels
-from granian.server import Server
+from typing import Any
 
 from octoadmin import logs
 from octoadmin.environment import environment
-from octoadmin.serving.ending import END_IS_NEAR
+from octoadmin.up.claims import why_not
 
-# Live streams and waiting requests hold a connection each and little else, so there may be many.
-CONNECTIONS = 10_000
-# A live stream has no end of its own; after this many seconds a stop cuts it off, and browsers come back.
-STOP_SECONDS = 1
+# Files beside connections.
+OTHER_FILES = 1000
+# Longer than a process needs to end by itself.
+KILL_SECONDS = 10
 
 
 def allow_connections(count: int) -> None:
     """A connection is an open file, and macOS allows a process 256 of them unless it asks for more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 1000
+    wanted = count + OTHER_FILES
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-class StoppingServer(Server):  # type: ignore[misc,valid-type]
-    """Tells its processes that the end is near. To be told to stop is too late for requests that wait: from then on the
-    web server only lets those finish that do so by themselves."""
+def serve(listener: socket.socket, *, parent: int | None = None) -> None:
+    """In this process, until it is told to stop."""
+    # Here, because what they count goes where main() has said by now.
+    from octoadmin.serving.connection import MOST_CONNECTIONS
+    from octoadmin.serving.http_server import HttpServer
 
-    def shutdown(self, exit_code: int = 0) -> None:
-        for child in multiprocessing.active_children():
-            if child.pid is not None:
-                os.kill(child.pid, END_IS_NEAR)
-        super().shutdown(exit_code)
+    allow_connections(MOST_CONNECTIONS)
+    HttpServer("octoadmin.asgi:application", parent=parent).run(sockets=[listener])
+
+
+def supervise(listener: socket.socket, *, processes: int) -> int:
+    """All of them until they are told to stop; if one ends by itself, the others are stopped, and that is a failure."""
+    context = multiprocessing.get_context("fork")
+    children = [
+        context.Process(target=serve, args=(listener,), kwargs={"parent": os.getpid()}) for _ in range(processes)
+    ]
+    told: list[int] = []
+
+    def stop(number: int, _frame: Any) -> None:
+        told.append(number)
+        for child in children:
+            child.terminate()
+
+    for child in children:
+        child.start()
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    wait([child.sentinel for child in children])
+    for child in children:
+        child.terminate()
+    for child in children:
+        child.join(KILL_SECONDS)
+        child.kill()
+    return 0 if told else 1
 
 
 def _empty(directory: Path) -> Path:
@@ -50,28 +76,15 @@ def _empty(directory: Path) -> Path:
 def main() -> None:
     wanted = environment()
     logs.configure(logs.logging_config(log_format=wanted.log_format, level=wanted.log_level))
-    allow_connections(CONNECTIONS)
+    family = socket.AF_INET6 if ":" in wanted.host else socket.AF_INET
+    try:
+        listener = socket.create_server((wanted.host, wanted.port), family=family)
+    except OSError as error:
+        sys.exit(why_not(error, host=wanted.host, port=wanted.port))
     if wanted.workers > 1:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_empty(wanted.data_dir / "metrics"))
-    StoppingServer(
-        "octoadmin.asgi:application",
-        address=wanted.host,
-        port=wanted.port,
-        interface=Interfaces.ASGI,
-        workers=wanted.workers,
-        loop=Loops.uvloop,
-        http=HTTPModes.http1,
-        websockets=False,
-        backlog=1024,
-        backpressure=CONNECTIONS,
-        workers_kill_timeout=STOP_SECONDS,
-        respawn_failed_workers=False,
-        log_level=LogLevels.error,
-        # Its lines go where all the others go.
-        log_dictconfig={
-            "version": 1, "disable_existing_loggers": False, "formatters": {}, "handlers": {}, "loggers": {}
-        },
-    ).serve()  # fmt: skip
+        sys.exit(supervise(listener, processes=wanted.workers))
+    serve(listener)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def for_superusers(
 
 
 def versions(database: DatabaseState) -> list[tuple[str, str]]:
-    packages = ("Django", "djangorestframework", "celery", "granian", "psycopg", "django-htmx")
+    packages = ("Django", "djangorestframework", "celery", "uvicorn", "psycopg", "django-htmx")
     return [
         ("Octoadmin", str(settings.VERSION)), ("PostgreSQL", database.version), ("Python", platform.python_version()),
         *((name, django.get_version() if name == "Django" else version(name)) for name in packages),

@@ -15,7 +15,7 @@ Every caller gets an outcome of its own. What can go wrong, and what that means 
 import asyncio
 import time
 from collections import deque
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 import structlog
@@ -27,14 +27,13 @@ from locks.engine.rounds import MOST_ROUNDS
 from locks.engine.statements import Statement
 from locks.engine.verdicts import Verdict
 from octoadmin.fast_lane import metrics
-from octoadmin.fast_lane.mail import Mail
 from octoadmin.fast_lane.mending import MendingConnection
 from octoadmin.serving.request_body import ClientGone
 from octoadmin.serving.threads import Overloaded
 
 MOST_AT_ONCE = 64
 MOST_WAITING = 1000
-# Who waits for longer than this is watched for hanging up, and a further connection is put to work.
+# When somebody has waited for longer than this, a further connection is put to work.
 PATIENCE_SECONDS = 0.02
 # For others to come, nobody waits longer than this.
 GATHER_SECONDS = 0.004
@@ -50,36 +49,23 @@ class Undone(Exception):
     """The statement failed and nothing was changed."""
 
 
-class Turn:
-    """A request that waits for its outcome."""
+class Turn(Protocol):
+    """A request that waits for its outcome. Neither of its calls raises anything."""
 
-    __slots__ = ("asked", "mail", "outcome", "rounds", "since", "watched")
+    @property
+    def asked(self) -> Caller: ...
 
-    def __init__(self, asked: Caller, mail: Mail, outcome: "asyncio.Future[Any]", since: float) -> None:
-        self.asked = asked
-        self.mail = mail
-        self.outcome = outcome
-        self.rounds = 0
-        self.since = since
-        self.watched = False
+    @property
+    def disconnected(self) -> bool:
+        """Nobody is there any more."""
 
-    def settle(self, outcome: Any) -> None:
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)
+    rounds: int
+    since: float
+
+    def settle(self, outcome: Any) -> None: ...
 
     def fail(self, error: Exception) -> None:
-        if not self.outcome.done():
-            self.outcome.set_exception(error)
-
-    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on it ends when its client hangs up."""
-        self.watched = True
-        watch = loop.create_task(self._departs())
-        self.outcome.add_done_callback(lambda _: watch.cancel())
-
-    async def _departs(self) -> None:
-        await self.mail.departure()
-        self.fail(ClientGone())
+        """With ClientGone, Unavailable, Undone, or what nobody has foreseen."""
 
 
 class Worker:
@@ -112,8 +98,8 @@ class Combiner:
         self._seconds = metrics.statement_seconds.labels(operation)
         self._length = metrics.waiting.labels(operation)
 
-    def ask(self, asked: Caller, mail: Mail) -> "asyncio.Future[Any]":
-        """The outcome, or Unavailable, Undone, ClientGone. Raises Overloaded and Unavailable."""
+    def ask(self, turn: Turn) -> None:
+        """Its turn will come, unless this raises Overloaded or Unavailable."""
         waiting = self._waiting
         if len(waiting) >= MOST_WAITING or self._stopping:
             raise Overloaded
@@ -121,15 +107,14 @@ class Combiner:
         now = loop.time()
         if now < self._away_until:
             raise Unavailable("the database could not be reached a moment ago")
-        outcome: asyncio.Future[Any] = loop.create_future()
-        waiting.append(Turn(asked, mail, outcome, now))
+        turn.since = now
+        waiting.append(turn)
         if not self._busy:
             self._gather(loop)
         elif len(waiting) >= MOST_AT_ONCE:
             self._start(loop)
         if self._looking is None:
             self._looking = loop.call_later(PATIENCE_SECONDS, self._look, loop)
-        return outcome
 
     async def stop(self, *, seconds: float) -> None:
         """Takes no more requests, and lets those it has end."""
@@ -194,7 +179,9 @@ class Combiner:
         batch: list[Turn] = []
         while self._waiting and len(batch) < MOST_AT_ONCE:
             turn = self._waiting.popleft()
-            if not turn.outcome.done():  # nobody is there any more
+            if turn.disconnected:
+                turn.fail(ClientGone())
+            else:
                 batch.append(turn)
         self._length.set(len(self._waiting))
         if batch:
@@ -223,14 +210,17 @@ class Combiner:
                 self._fail(batch, error)
                 await worker.connection.close()
             return
+        settled: list[tuple[Turn, Any]] = []
         for turn, outcome in zip(reversed(batch), reversed(outcomes), strict=True):
             if outcome.verdict != Verdict.AGAIN:
-                turn.settle(outcome)
+                settled.append((turn, outcome))
             elif turn.rounds < MOST_ROUNDS:
                 turn.rounds += 1
                 self._waiting.appendleft(turn)
             else:
                 turn.fail(Undone("undecided"))
+        # The next statement is on its way first: the database works on it while these are answered.
+        asyncio.get_running_loop().call_soon(_settle, settled)
 
     def _fail(self, turns: list[Turn], error: Exception) -> None:
         match error:
@@ -250,10 +240,7 @@ class Combiner:
         now = loop.time()
         for worker in [worker for worker in self._busy if worker.since < now - ANSWER_SECONDS]:
             self._give_up(worker, now)
-        slow = [turn for turn in self._waiting if not turn.watched and turn.since < now - PATIENCE_SECONDS]
-        for turn in slow:
-            turn.watch(loop)
-        if slow:
+        if self._waiting and self._waiting[0].since < now - PATIENCE_SECONDS:
             self._start(loop)
         self._looking = None
         if self._waiting or self._busy:
@@ -267,6 +254,11 @@ class Combiner:
         everybody = [*worker.batch, *self._waiting]
         self._waiting.clear()
         self._fail(everybody, Unavailable(f"the database did not answer within {ANSWER_SECONDS:g} s"))
+
+
+def _settle(settled: list[tuple[Turn, Any]]) -> None:
+    for turn, outcome in reversed(settled):
+        turn.settle(outcome)
 
 
 def _is_undone(connection: psycopg.AsyncConnection[Any], error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""From an ASGI scope to what the hot calls need of it; or NotPlain, and then the sync lane reads it anew."""
+"""From a request's head to what the hot calls need of it; or NotPlain, and then the sync lane reads it anew."""
 
 import hashlib
 from dataclasses import dataclass
@@ -66,14 +66,14 @@ class Envelope:
 
 
 def open_envelope(scope: Scope) -> Envelope:
-    """Raises NotPlain."""
+    """Of a scope whose method and path are not known yet. Raises NotPlain."""
     found: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
         if name in _HEADERS:
             if name in found:
                 raise NotPlain(Reason.HEADERS)
             found[name] = value
-    if b"transfer-encoding" in found or scope["query_string"] or scope["http_version"][0] != "1":
+    if b"transfer-encoding" in found:
         raise NotPlain(Reason.HEADERS)
     if not _is_ours(found.get(b"host", b"")):
         raise NotPlain(Reason.HOST)

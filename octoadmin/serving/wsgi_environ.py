@@ -25,7 +25,6 @@ _CONSTANT: Environ = {
 def environ_of(scope: Scope, *, request_id: str, trusted_proxies: Networks) -> Environ:
     """Everything but the body, which `attach_body` adds. Raises Refusal."""
     raw_path: bytes = scope["raw_path"]
-    server_name, server_port = scope.get("server") or ("localhost", "")
     environ = {
         **_CONSTANT,
         REQUEST_ID: request_id,
@@ -35,8 +34,9 @@ def environ_of(scope: Scope, *, request_id: str, trusted_proxies: Networks) -> E
         "QUERY_STRING": scope["query_string"].decode("latin-1"),
         "RAW_URI": raw_path.decode("latin-1"),
         "SERVER_PROTOCOL": f"HTTP/{scope['http_version']}",
-        "SERVER_NAME": server_name,
-        "SERVER_PORT": str(server_port),
+        # Not the address that was reached: Django would take that for the host of those who name none.
+        "SERVER_NAME": "",
+        "SERVER_PORT": "",
     }
     for name, value in scope["headers"]:
         key = _key(name)

@@ -84,10 +84,10 @@ def check_port(*, host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise CannotStart(_why_not(error, host=host, port=port)) from None
+            raise CannotStart(why_not(error, host=host, port=port)) from None
 
 
-def _why_not(error: OSError, *, host: str, port: int) -> str:
+def why_not(error: OSError, *, host: str, port: int) -> str:
     match error.errno:
         case errno.EADDRINUSE:
             return f"Port {port} on {host} is taken by another program. Choose another: PORT={port + 1} make up"

@@ -94,7 +94,14 @@ def test_a_large_body_is_refused_before_it_was_sent(server: Server) -> None:
         assert b'"code":"invalid_input"' in reply.read()
 
 
-@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nHost: a\r\nHost: b", b"GET / HTTP/1.0"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b", b"GET / HTTP/1.1", b"GET / HTTP/1.0", b"GET /caf\xc3\xa9 HTTP/1.1",
+        b"GET", b"\x16\x03\x01\x02", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: many",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 2",
+    ],
+)  # fmt: skip
 def test_odd_requests_are_refused_in_the_contract_s_words(server: Server, start: bytes) -> None:
     answer = server.say(start + b"\r\nConnection: close\r\n\r\n")
     assert b" 400 Bad Request\r\n" in answer

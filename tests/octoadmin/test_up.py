@@ -87,9 +87,9 @@ class Up:
         finally:
             connection.close()
 
-    def child(self, *words: str, parent: psutil.Process | None = None) -> psutil.Process:
+    def child(self, *words: str) -> psutil.Process:
         """The child whose command line ends in those words."""
-        children = (parent or psutil.Process(self.process.pid)).children()
+        children = psutil.Process(self.process.pid).children()
         (child,) = [one for one in children if any(word in " ".join(one.cmdline()) for word in words)]
         return child
 
@@ -231,13 +231,6 @@ def test_everything_stops_when_a_child_is_killed_and_the_next_run_has_the_data(
     assert f"{name} ended (killed by SIGKILL)" in running.complained
     stage.restart()
     assert people_in(stage.data) == stage.people
-
-
-def test_everything_stops_when_a_process_of_the_server_is_killed(stage: Stage, running: Up) -> None:
-    server = running.child("octoadmin.server")
-    running.child("octoadmin.server", parent=server).kill()
-    assert running.ended() == 1
-    assert "The server ended" in running.complained
 
 
 def lives(process: psutil.Process) -> bool:

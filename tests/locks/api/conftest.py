@@ -13,8 +13,8 @@ from django.test import Client
 
 from locks.api.limits import limits
 from locks.api.usage import usage
-from tests.octoadmin import asgi_client
-from tests.octoadmin.fast_lane.lanes import Lanes, running_lanes
+from tests.octoadmin import http_client
+from tests.octoadmin.fast_lane.lanes import running_lanes
 
 Call = Callable[..., HttpResponse]
 
@@ -26,7 +26,7 @@ def _fresh_process_state() -> None:
 
 
 @pytest.fixture(params=["sync lane", "fast lane"])
-def lane(request: pytest.FixtureRequest) -> Iterator[Lanes | None]:
+def lane(request: pytest.FixtureRequest) -> Iterator["Talk | None"]:
     """For `usefixtures`: the test runs once on each. The fast lane has connections of its own, which see only what is
     committed."""
     if request.param == "sync lane":
@@ -37,16 +37,27 @@ def lane(request: pytest.FixtureRequest) -> Iterator[Lanes | None]:
     with asyncio.Runner() as runner:
         running = running_lanes()
         lanes = runner.run(running.__aenter__())
-        lanes.runner = runner
-        yield lanes
+        yield Talk(runner, lanes.port)
         runner.run(running.__aexit__(None, None, None))
+
+
+@dataclass
+class Talk:
+    """With the server that has both lanes, for a test that is not asynchronous itself."""
+
+    runner: asyncio.Runner
+    port: int
+
+    def ask(self, method: str, path: str, headers: dict[str, str], body: bytes) -> "LaneAnswer":
+        fields = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
+        return LaneAnswer(self.runner.run(http_client.ask(self.port, method, path, fields, pieces=[body])))
 
 
 @dataclass
 class LaneAnswer:
     """With the words of Django's own."""
 
-    reply: asgi_client.Reply
+    reply: http_client.Reply
 
     @property
     def status_code(self) -> int:
@@ -70,7 +81,7 @@ class LaneAnswer:
 @pytest.fixture
 def call(request: pytest.FixtureRequest, operator_token: str) -> Call:
     """call("POST", "/locks/a/acquire", {"ttl_seconds": 60}) with a token that may do everything to locks."""
-    lanes: Lanes | None = request.getfixturevalue("lane") if "lane" in request.fixturenames else None
+    talk: Talk | None = request.getfixturevalue("lane") if "lane" in request.fixturenames else None
 
     def ask(
         method: str, path: str, body: Any = None, *, token: str | None = operator_token, raw: bytes | None = None,
@@ -79,11 +90,11 @@ def call(request: pytest.FixtureRequest, operator_token: str) -> Call:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         data = raw if raw is not None else json.dumps(body).encode() if body is not None else b""
-        if lanes is not None:
+        if talk is not None:
             fields = {"Host": "testserver", **headers}
             if data:
                 fields |= {"Content-Type": content_type, "Content-Length": str(len(data))}
-            return LaneAnswer(lanes.runner.run(lanes.ask(method, path, fields, data)))
+            return talk.ask(method, path, fields, data)
         return Client(raise_request_exception=False).generic(
             method, path, data, content_type=content_type if data else "", headers=headers
         )

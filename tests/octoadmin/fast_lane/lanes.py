@@ -1,6 +1,7 @@
-"""Both lanes in this process, on the test's database, spoken to in ASGI."""
+"""Both lanes in this process, on the test's database, spoken to in HTTP."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -11,54 +12,82 @@ import psycopg
 from django.core.handlers.wsgi import WSGIHandler
 from django.db import connection
 
+from locks.api.errors import new_request_id
+from locks.engine import requests
 from octoadmin.fast_lane.lane import FastLane
 from octoadmin.probes.metrics import REGISTRY
+from octoadmin.serving.asgi_types import Headers
 from octoadmin.serving.sync_lane import SyncLane
 from tests import database
-from tests.octoadmin.asgi_client import Client, Reply, request_scope
+from tests.octoadmin.http_client import Reply, ask, listening
+
+HOST = (b"host", b"localhost")
+
+
+class Errand:
+    """A turn at the combiner that nobody has sent."""
+
+    disconnected = False
+
+    def __init__(self, asked: requests.Caller) -> None:
+        self.asked = asked
+        self.rounds = 0
+        self.since = 0.0
+        self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.settle = self.outcome.set_result
+        self.fail = self.outcome.set_exception
 
 
 @dataclass
 class Lanes:
     fast: FastLane
     sync: SyncLane
+    # Of a server that has both.
+    port: int
     token: str = ""
-    # For a test that is not asynchronous itself.
-    runner: asyncio.Runner | None = None
 
-    async def ask(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Reply:
-        client = Client(chunks=[body])
-        fields = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
-        await self.send(request_scope(path, method=method, headers=fields), client)
-        return client.reply
-
-    async def call(self, method: str, path: str, body: Any = None, *, client: Client | None = None) -> Reply:
+    async def call(self, method: str, path: str, body: Any = None) -> Reply:
         """Through the fast lane, as the server does it."""
-        headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {self.token}".encode())]
+        headers, pieces = self.words(body)
+        return await ask(self.port, method, path, headers, pieces=pieces)
+
+    def words(self, body: Any = None) -> tuple[Headers, list[bytes]]:
+        headers = [HOST, (b"authorization", f"Bearer {self.token}".encode())]
         content = b"" if body is None else json.dumps(body).encode()
         if content:
             headers += [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
-        client = client or Client()
-        client._chunks = [content]
-        await self.send(request_scope(path, method=method, headers=headers), client)
-        return client.reply
+        return headers, [content]
 
     async def acquire(self, name: str, **body: Any) -> Reply:
         return await self.call("POST", f"/locks/{name}/acquire", body or None)
 
-    async def send(self, scope: dict[str, Any], client: Client) -> None:
-        await (self.fast.route(scope) or self.sync)(scope, client.receive, client.send)
+    def ask_combiner(self, name: str) -> "asyncio.Future[Any]":
+        """The outcome of an acquire that needs no connection, so that the moment it arrives is the test's to choose."""
+        digest = hashlib.sha256(self.token.encode()).hexdigest()
+        turn = Errand(requests.Acquire(digest=digest, request_id=new_request_id(), name=name, owner=f"of {name}"))
+        self.fast._ways["acquire"].combiner.ask(turn)
+        return turn.outcome
+
+    async def until_they_wait(self, count: int) -> list[Any]:
+        """Those whose turn at an acquire is still to come, when there are so many."""
+        for _ in range(1000):
+            waiting = list(self.fast._ways["acquire"].combiner._waiting)
+            if len(waiting) == count:
+                return waiting
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"there are {len(waiting)}")
 
 
 @asynccontextmanager
 async def running_lanes(token: str = "", *, connections: int = 1) -> AsyncIterator[Lanes]:
     sync = SyncLane(WSGIHandler(), threads=2, trusted_proxies=[])
-    lanes = Lanes(FastLane(sync, connections=connections), sync, token)
+    fast = FastLane(sync, connections=connections)
     sync.start()
     try:
-        yield lanes
+        async with listening(sync, lane=fast) as port:
+            yield Lanes(fast, sync, port, token)
     finally:
-        await lanes.fast.stop(seconds=5)
+        await fast.stop(seconds=5)
         await asyncio.to_thread(sync.stop)
 
 

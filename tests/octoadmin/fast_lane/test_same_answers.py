@@ -6,7 +6,6 @@ Two spaces with the same names and limits are the two sides, so that each has it
 import json
 import random
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +16,8 @@ from locks.api.limits import limits
 from locks.models import Event, Space, Team, Token
 from tests.conftest import issue
 from tests.locks.api import test_bad_input as bad_input
-from tests.octoadmin.asgi_client import Client, Reply, request_scope
-from tests.octoadmin.fast_lane.lanes import Lanes, counted, on_lanes
+from tests.octoadmin.fast_lane.lanes import HOST, Lanes, counted, on_lanes
+from tests.octoadmin.http_client import Reply, ask, chunked, listening
 
 REQUESTS = 400
 NAMES = ("a", "b", "issue-1842", "path:src%2Fauth.rs", "path:src/auth.rs", "caf%C3%A9", "team/a/b", "closes")
@@ -32,7 +31,7 @@ RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 class Side:
     """One of the two courses of events. Leases are known by their place in it."""
 
-    application: Callable[..., Any]
+    port: int
     tokens: dict[str, str]
     leases: list[str] = field(default_factory=lambda: ["3f8e4a4c-6b5c-4ca8-9a8f-0f6ea4f4d9a5"])
     fencing_tokens: list[int] = field(default_factory=list)
@@ -57,19 +56,20 @@ class Side:
             body = body.replace(f"lease:{place}:".encode(), lease.encode())
         for key, session in self.sessions.items():
             body = body.replace(f"session:{key}:".encode(), session.encode())
-        fields = [(b"host", b"localhost"), *headers]
+        fields = [HOST, *headers]
         if token is not None:
             fields.append((b"authorization", self.tokens.get(token, token).encode()))
         if body and not any(name == b"transfer-encoding" for name, _ in headers):
             fields.append((b"content-length", str(len(body)).encode()))
         step = -(-len(body) // pieces) or 1
-        client = Client(chunks=[body[start : start + step] for start in range(0, len(body), step)])
-        await self.application(request_scope(path, method=method, headers=fields), client.receive, client.send)
-        return client.reply
+        parts = [body[start : start + step] for start in range(0, len(body), step)]
+        if any(name == b"transfer-encoding" for name, _ in headers):
+            parts = chunked(parts)
+        return await ask(self.port, method, path, fields, pieces=parts)
 
     def understood(self, reply: Reply) -> tuple[Any, ...]:
         """The answer without what differs between any two courses: ids, tokens, times."""
-        headers = {k: v for k, v in reply.headers.items() if k not in ("x-request-id", "content-length")}
+        headers = {k: v for k, v in reply.headers.items() if k not in ("x-request-id", "content-length", "date")}
         assert re.fullmatch(r"req_[0-9a-f]{32}", reply.headers["x-request-id"])
         assert int(reply.headers["content-length"]) == len(reply.body)
         return reply.status, headers, [self._known(key, value) for key, value in _flat(json.loads(reply.body))]
@@ -206,11 +206,7 @@ def test_both_lanes_answer_the_same(committed: None, recognises_metadata: bool) 
     tokens = [twin("fast", **terms), twin("sync", **terms)]
     before = counted("octoadmin_request_seconds_count", lane="fast")
 
-    async def talk(lanes: Lanes) -> None:
-        async def application(scope: Any, receive: Any, send: Any) -> None:
-            await (lanes.fast.route(scope) or lanes.sync)(scope, receive, send)
-
-        sides = [Side(application, tokens[0]), Side(lanes.sync, tokens[1])]
+    async def compare(sides: list[Side]) -> None:
         for side in sides:
             await side.open_sessions()
         chance = random.Random(1842)
@@ -229,6 +225,10 @@ def test_both_lanes_answer_the_same(committed: None, recognises_metadata: bool) 
             fast, sync = [side.understood(await side.ask(**asked)) for side in sides]
             assert fast == sync, asked
             seen.add(kind_of(fast))
+
+    async def talk(lanes: Lanes) -> None:
+        async with listening(lanes.sync) as without_fast_lane:
+            await compare([Side(lanes.port, tokens[0]), Side(without_fast_lane, tokens[1])])
 
     seen: set[tuple[int, str | None]] = set()
     on_lanes("", talk)

@@ -1,0 +1,94 @@
+"""The web server in this process, with its own connections, and a client that speaks HTTP to it word by word."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from octoadmin.serving.asgi_types import Application, Headers, Receive, Scope, Send
+from octoadmin.serving.connection import Lane
+from octoadmin.serving.http_server import HttpServer
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@asynccontextmanager
+async def listening(application: Application, *, lane: Lane | None = None) -> AsyncIterator[int]:
+    """Its port. The server says nothing of signals, so that the test's process keeps its own."""
+
+    async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await application(scope, receive, send)
+            return
+        scope["state"]["lane"] = lane
+        for word in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{word}.complete"})
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    port: int = listener.getsockname()[1]
+    server = HttpServer(with_state)
+    serving = asyncio.create_task(server._serve([listener]))
+    try:
+        while not server.started:
+            await asyncio.sleep(0.001)
+            assert not serving.done()
+        yield port
+    finally:
+        server.should_exit = True
+        await serving
+
+
+def head_of(method: str, path: str, headers: Headers) -> bytes:
+    lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+    return b"%b %b HTTP/1.1\r\n%b\r\n" % (method.encode(), path.encode(), lines)
+
+
+async def read_reply(reader: asyncio.StreamReader) -> Reply:
+    status, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines if line)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return Reply(int(status.split()[1]), headers, body)
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+async def ask(
+    port: int,
+    method: str,
+    path: str,
+    headers: Headers = (),
+    *,
+    pieces: Iterable[bytes] = (),  # type: ignore[assignment]
+) -> Reply:
+    """On a connection of its own. The head comes with the first piece of the body, and the others after a moment."""
+    first, *rest = [*pieces] or [b""]
+    async with connected(port) as (reader, writer):
+        writer.write(head_of(method, path, headers) + first)
+        for piece in rest:
+            await asyncio.sleep(0.002)
+            writer.write(piece)
+        return await read_reply(reader)
+
+
+def chunked(pieces: Sequence[bytes]) -> list[bytes]:
+    return [*(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces if piece), b"0\r\n\r\n"]

@@ -1,0 +1,183 @@
+"""What a connection waits for and for how long, and how it says what is wrong with HTTP itself."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from octoadmin.serving import connection, http_server
+from octoadmin.serving.asgi_types import Receive, Scope, Send
+from tests.octoadmin.fast_lane.lanes import HOST, Lanes, on_lanes
+from tests.octoadmin.http_client import Reply, ask, connected, head_of, listening, read_reply
+
+
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "_TICKS_PER_SECOND", 1)
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers with the path and the body."""
+    body = scope["path"].encode()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+        body += message["body"]
+        if not message["more_body"]:
+            break
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def answers_at_once(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def on_server(talk: Callable[[int], Awaitable[Any]], *, application: Any = echo) -> Any:
+    async def main() -> Any:
+        async with asyncio.timeout(20), listening(application) as port:
+            return await talk(port)
+
+    return asyncio.run(main())
+
+
+async def last_words(port: int, *said: bytes) -> bytes:
+    """What the server says before it hangs up."""
+    async with connected(port) as (reader, writer):
+        for words in said:
+            writer.write(words)
+        with contextlib.suppress(ConnectionResetError):
+            return await reader.read()
+    return b""
+
+
+def check_refused(answer: bytes, status: int) -> None:
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+    assert b"\r\nconnection: close\r\n" in answer
+    assert re.search(rb'"code":"invalid_input".*"request_id":"req_[0-9a-f]{32}"', answer)
+
+
+@pytest.mark.parametrize("nonsense", [b"\x16\x03\x01\x00\xa5\r\n\r\n", b"HELO\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
+def test_what_is_not_http_is_told_so(nonsense: bytes) -> None:
+    check_refused(on_server(lambda port: last_words(port, nonsense)), 400)
+
+
+def test_a_head_without_end_is_not_kept() -> None:
+    head = b"GET / HTTP/1.1\r\nHost: a\r\n"
+    line = b"X-Long: " + b"x" * 8000 + b"\r\n"
+    check_refused(on_server(lambda port: last_words(port, head, *[line] * 9)), 431)
+
+
+def test_a_head_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.05)
+    check_refused(on_server(lambda port: last_words(port, b"GET / HTTP/1.1\r\nHos")), 408)
+    # Who says nothing at all is told nothing.
+    assert on_server(last_words) == b""
+
+
+def test_the_rest_of_a_body_that_was_answered_already_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "BODY_SECONDS", 0.05)
+    head = head_of("POST", "/", [HOST, (b"content-length", b"100")])
+    answer = on_server(lambda port: last_words(port, head + b"ten bytes."), application=answers_at_once)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
+def test_beyond_so_many_connections_the_next_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MOST_CONNECTIONS", 2)
+
+    async def talk(port: int) -> None:
+        async with connected(port), connected(port):
+            await asyncio.sleep(0.05)
+            answer = await last_words(port)
+            assert answer.startswith(b"HTTP/1.1 503 ")
+            assert b"\r\nretry-after: 1\r\n" in answer
+            assert b'"code":"unavailable"' in answer
+        await asyncio.sleep(0.05)
+        assert (await ask(port, "GET", "/", [HOST])).status == 200
+
+    on_server(talk)
+
+
+def test_who_asks_to_be_promoted_is_answered_in_plain_http() -> None:
+    headers = [HOST, (b"connection", b"upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-version", b"13")]
+    assert on_server(lambda port: ask(port, "GET", "/a", headers)).body == b"/a"
+
+
+async def in_a_row(port: int, *requests: bytes) -> list[Reply]:
+    """Sent at once, without waiting for an answer."""
+    async with connected(port) as (reader, writer):
+        writer.write(b"".join(requests))
+        return [await read_reply(reader) for _ in requests]
+
+
+@pytest.mark.usefixtures("committed")
+class TestExchanges:
+    """Those that the fast lane answers."""
+
+    def test_many_follow_each_other_on_one_connection(self, worker_token: str) -> None:
+        async def talk(lanes: Lanes) -> None:
+            async with connected(lanes.port) as (reader, writer):
+                for name in ("a", "b", "c"):
+                    writer.write(head_of("POST", f"/locks/{name}/acquire", lanes.words()[0]))
+                    reply = await read_reply(reader)
+                    assert (reply.status, reply.json["name"]) == (200, name)
+                    assert "date" in reply.headers
+                    assert "connection" not in reply.headers
+
+        on_lanes(worker_token, talk)
+
+    def test_requests_sent_without_waiting_are_answered_in_their_order(self, worker_token: str) -> None:
+        """The first is the fast lane's. Whatever comes while it is under way waits, and goes to the sync lane."""
+
+        async def talk(lanes: Lanes) -> None:
+            headers = lanes.words()[0]
+            asked = [
+                head_of("POST", "/locks/a/acquire", headers), head_of("GET", "/status", [HOST]),
+                head_of("POST", "/locks/b/acquire", headers), head_of("GET", "/locks/a", headers),
+            ]  # fmt: skip
+            first, status, second, seen = await in_a_row(lanes.port, *asked)
+            assert (first.json["name"], first.json["status"]) == ("a", "acquired")
+            assert "name" not in status.json
+            assert (second.json["name"], second.json["status"]) == ("b", "acquired")
+            assert (seen.json["name"], seen.json["status"]) == ("a", "held")
+
+        on_lanes(worker_token, talk)
+
+    def test_who_asks_for_the_end_of_the_connection_gets_it(self, worker_token: str) -> None:
+        async def talk(lanes: Lanes) -> None:
+            headers = [*lanes.words()[0], (b"connection", b"close")]
+            answer = await last_words(lanes.port, head_of("POST", "/locks/a/acquire", headers))
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert b"\r\nconnection: close\r\n" in answer
+
+        on_lanes(worker_token, talk)
+
+    def test_a_body_that_does_not_come_is_not_waited_for(
+        self, worker_token: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connection, "BODY_SECONDS", 0.05)
+
+        async def talk(lanes: Lanes) -> None:
+            headers, _ = lanes.words({"ttl_seconds": 60})
+            check_refused(await last_words(lanes.port, head_of("POST", "/locks/job/acquire", headers) + b'{"ttl'), 400)
+            assert (await lanes.acquire("job")).json["status"] == "acquired"
+
+        on_lanes(worker_token, talk)
+
+    def test_a_connection_that_nobody_uses_any_more_is_closed(
+        self, worker_token: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(connection, "KEEP_ALIVE_SECONDS", 0.05)
+
+        async def talk(lanes: Lanes) -> None:
+            answer = await last_words(lanes.port, head_of("POST", "/locks/a/acquire", lanes.words()[0]))
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert b"connection" not in answer
+
+        on_lanes(worker_token, talk)
