@@ -114,6 +114,7 @@ class Passage(Exchange):
         except Refusal as refusal:
             self._refuse(refusal)
         except Exception as error:
+            _log.exception("a request could not be read", request_id=self.request_id)
             self.fail(error)
 
     def late(self) -> None:

@@ -18,8 +18,8 @@ _BEARER = b"Bearer "
 # Headers that have a say in the answer. A second one of the same name is for Django to make sense of.
 _HEADERS = frozenset(
     {
-        b"authorization", b"content-length", b"content-type", b"host", b"idempotency-key", b"transfer-encoding",
-        b"user-agent", b"x-forwarded-for", b"x-forwarded-proto",
+        b"authorization", b"content-length", b"content-type", b"cookie", b"host", b"idempotency-key",
+        b"transfer-encoding", b"user-agent", b"x-forwarded-for", b"x-forwarded-proto",
     }
 )  # fmt: skip
 _JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
@@ -73,7 +73,8 @@ def open_envelope(scope: Scope) -> Envelope:
             if name in found:
                 raise NotPlain(Reason.HEADERS)
             found[name] = value
-    if b"transfer-encoding" in found:
+    # Who brings a session along gets it renewed, or taken away.
+    if b"transfer-encoding" in found or b"cookie" in found:
         raise NotPlain(Reason.HEADERS)
     if not _is_ours(found.get(b"host", b"")):
         raise NotPlain(Reason.HOST)

@@ -8,12 +8,15 @@ that requests which were sent without waiting for an answer keep their order.
 """
 
 import asyncio
+import sys
 import urllib.parse
 from typing import Any, Protocol
 
+import structlog
+from httptools import HttpParserCallbackError, HttpParserInvalidURLError
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from locks.api.errors import Refusal, invalid_input, new_request_id, overloaded
+from locks.api.errors import Refusal, internal_error, invalid_input, new_request_id, overloaded
 from octoadmin.serving.asgi_types import Application, Headers, Scope
 from octoadmin.serving.request_body import BODY_SECONDS
 
@@ -22,6 +25,11 @@ MOST_CONNECTIONS = 10_000
 LARGEST_HEAD = 64 * 1024
 HEAD_SECONDS = 30.0
 KEEP_ALIVE_SECONDS = 75.0
+
+# What uvicorn's own code raises about a request that cannot be read.
+_THEIR_FAULT = (UnicodeDecodeError, HttpParserInvalidURLError)
+
+_log = structlog.stdlib.get_logger(__name__)
 
 
 class Lane(Protocol):
@@ -74,7 +82,7 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.lane: Lane | None = self.app_state.get("lane")
-        # When that began which is still arriving, 0 if nothing is; the same for the pause after an exchange.
+        # When that began which is still arriving, 0 if nothing is; the same for the pause after an answer.
         self.arriving_since = self.loop.time()
         self.quiet_since = 0.0
         self.is_reading_head = True
@@ -139,7 +147,18 @@ class Connection(HttpToolsProtocol):
                 self.refuse(invalid_input(431, f"Send at most {LARGEST_HEAD} bytes of headers."))
 
     def send_400_response(self, msg: str) -> None:
-        self.refuse(invalid_input(400, "This is not HTTP/1.1 as it should be."))
+        """While the parser's error is being dealt with, which may be one of ours."""
+        error = sys.exception()
+        if isinstance(error, HttpParserCallbackError) and not isinstance(error.__context__, _THEIR_FAULT):
+            _log.exception("a connection failed")
+            self.refuse(internal_error())
+        else:
+            self.refuse(invalid_input(400, "This is not HTTP/1.1 as it should be."))
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle is None or self.cycle.response_complete:
+            self.quiet_since = self.loop.time()
 
     def _unsupported_upgrade_warning(self) -> None:
         """It is answered as if nobody had asked for an upgrade."""
@@ -163,9 +182,10 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _is_simple(self) -> bool:
-        """Nothing but a path, as most of HTTP/1.1 is written."""
+        """Nothing but a path, as most of HTTP/1.1 is written, from somebody who reads the answers."""
         return (
-            self.url.isascii()
+            not self.flow.write_paused
+            and self.url.isascii()
             and b"?" not in self.url
             and b"#" not in self.url
             and not self.expect_100_continue

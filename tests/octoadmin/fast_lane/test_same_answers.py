@@ -24,6 +24,10 @@ NAMES = ("a", "b", "issue-1842", "path:src%2Fauth.rs", "path:src/auth.rs", "caf%
 ODD_NAMES = ("", "..", "a//b", "%ff", "a%00", "acquire", "x" * 300, "a%20b", "closed/x", "/a", "renew-all")
 # None so short that a lease could run out between the two sides' turns.
 TTLS = (None, 60, 60.0, 3600, 0, -1, 10**9, "60", True, 1.5)
+ODD_HEADERS = (
+    (b"authorization", b"Bearer x"), (b"x-forwarded-proto", b"https"), (b"x_y", b"z"),
+    (b"cookie", b"sessionid=nobodys"),
+)  # fmt: skip
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 
@@ -153,9 +157,7 @@ def a_request(chance: random.Random, leases: int) -> dict[str, Any]:
     if content and chance.random() < 0.05:
         headers.append((b"transfer-encoding", b"chunked"))
     if chance.random() < 0.05:
-        headers.append(
-            chance.choice(((b"authorization", b"Bearer x"), (b"x-forwarded-proto", b"https"), (b"x_y", b"z")))
-        )
+        headers.append(chance.choice(ODD_HEADERS))
     tokens = (*("worker",) * 15, "reader", "bound", "revoked", "Bearer wrong", "basic x", None)
     path = f"/locks/{name}" if verb == "inspect" else f"/locks/{name}/{verb}"
     if chance.random() < 0.03:
