@@ -4,10 +4,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser import chromium
 from tests.servers import RunningServer
+
+# A test waits for a machine that has much else to do.
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from locks.models import Event
-from tests.browser.test_dashboard import _people, api, row, sign_in, take, watch  # noqa: F401 -- fixtures
+from tests.browser.test_dashboard import _people, api, row, take, watch  # noqa: F401 -- fixtures
+from tests.browser.visitors import come_back
 from tests.octoadmin.test_worker import running_worker
 from tests.servers import Api
 
@@ -17,7 +18,6 @@ pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("up")]
 
 NOW = "/ui/blue/main/"
 PILL = re.compile(r"\+\d+ change")
-LIVE_MS = 4_000
 
 
 def tick(page: Page, name: str):
@@ -38,7 +38,7 @@ def test_ticks_survive_a_refresh_and_go_with_their_holder(page: Page, api: Api):
     take(api, "second", owner="runner-9")
     take(api, "fourth")
     pill = page.get_by_role("button", name=PILL)
-    expect(pill).to_be_visible(timeout=LIVE_MS)
+    expect(pill).to_be_visible()
     expect(row(page, "fourth")).to_have_count(0)
     pill.click()
     expect(row(page, "fourth")).to_be_visible()
@@ -76,7 +76,7 @@ def test_many_are_released_from_the_tick_to_the_result(page: Page, api: Api):  #
 
 def test_an_owner_opens_in_place_and_the_filters_keep_saying_what_they_are(page: Page, api: Api):  # noqa: F811
     take(api, "deploy/api", owner="runner-7")
-    sign_in(page, "victor", NOW + "owners")
+    come_back(page, "victor", NOW + "owners")
     page.get_by_role("link", name="Locks of runner-7").click()
     expect(page.get_by_role("link", name="deploy/api")).to_be_visible()
     expect(page).to_have_url(re.compile(r"owners\?open=\w+$"))
@@ -90,7 +90,7 @@ def test_without_javascript_ticks_are_a_plain_form(browser, server, api):  # noq
         base_url=server.url, java_script_enabled=False, viewport={"width": 320, "height": 700}
     )
     page = context.new_page()
-    sign_in(page, "olga")
+    come_back(page, "olga", NOW)
     tick(page, "one").check()
     tick(page, "three").check()
     page.get_by_role("button", name="Release the ticked").click()
