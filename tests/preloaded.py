@@ -54,7 +54,7 @@ def fork_server(environment: Mapping[str, str], log: Path | None) -> ForkedServe
     """None where the settings are not those of the first one."""
     wanted = _settings(environment)
     if not _preloaded:
-        _context.set_forkserver_preload(["octoadmin.server", "octoadmin.asgi"])
+        _context.set_forkserver_preload(["octoadmin.server", "octoadmin.serving.http_server", "octoadmin.asgi"])
         with mock.patch.dict(os.environ, environment):
             forkserver.ensure_running()
         _preloaded.update(wanted)
@@ -75,5 +75,4 @@ def _serve(environment: dict[str, str], log: Path | None) -> None:
     settings_of_environment.cache_clear()
     # As in a process that nobody forked: who stands in its line stands in no other server's.
     line.__init__()  # type: ignore[misc]
-    multiprocessing.set_start_method(None, force=True)
     server.main()
