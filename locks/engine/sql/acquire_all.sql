@@ -2,8 +2,12 @@
 --
 -- $1 is one requests.AcquireAll as JSON; its names are distinct. Rows are locked in (space, name) order, whatever the
 -- order asked for, and the clock is read after the last (see acquire.sql). All or none can only be decided over rows
--- that can be locked, so names without a row get a free one and the verdict is `again`. A retry is recognised only
--- while it holds all of the names; if some of its leases have ended, those that are left are in its way.
+-- that can be locked, so names without a row get a free one and the verdict is `again`.
+--
+-- What the caller's session has already (or its token with the same metadata, where the space goes by that) is its own: it
+-- keeps that lease, never for less time than it had, and gets the others if they are free. A retry by its key alone is
+-- recognised only while it holds all of the names; if some of its leases have ended it cannot be given the same answer, and
+-- those that are left are in its way. As in acquire.sql, only a lease that the snapshot shows is kept.
 --
 -- `in_hand` is the lease of one of the names, which a request that stood in line for it was handed: it becomes one of the
 -- leases if the others are free, and is left as it is otherwise. Names where somebody may be in line, and leases that seem
@@ -20,7 +24,7 @@ WITH caller AS MATERIALIZED (
         coalesce(request.ttl_seconds, live.default_ttl_seconds) AS ttl_seconds,
         live.token_id, live.public_id, live.token_name, live.prefixes, live.space_id, live.team_id,
         live.max_ttl_seconds, live.max_hold_seconds, live.max_metadata_length, live.requests_per_second,
-        live.space_is_full,
+        live.space_is_full, live.recognises_metadata,
         CASE
             WHEN live.token_id IS NULL THEN 'unauthenticated'
             WHEN NOT 'locks:write' = ANY (live.scopes) THEN 'scope_missing'
@@ -61,6 +65,8 @@ seen AS MATERIALIZED (
             WHEN lock.lives_until > clock_timestamp() THEN
                 CASE WHEN lock.lease_id = caller.in_hand OR lock.session_id = caller.session_id
                           OR (lock.token_id = caller.token_id AND lock.idempotency_digest = caller.idempotency_digest)
+                          OR (caller.recognises_metadata AND lock.token_id = caller.token_id
+                              AND lock.metadata IS NOT DISTINCT FROM caller.metadata)
                      THEN 'recognised' ELSE 'held' END
             WHEN lock.lives_until IS DISTINCT FROM lock.expires_at THEN 'unsettled'
             WHEN coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
@@ -100,7 +106,7 @@ locked AS MATERIALIZED (
     SELECT
         seen.turn, lock.id, lock.name, lock.lease_id, lock.fencing_token, lock.holder_id, lock.token_id, lock.owner,
         lock.metadata, lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest,
-        lock.session_id, lock.last_waiter,
+        lock.session_id, lock.last_waiter, seen.state AS seen_state,
         octo_lives_until(lock.expires_at, lock.tied_to) AS lives_until,
         coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at
     FROM seen
@@ -119,8 +125,13 @@ decided AS MATERIALIZED (
             WHEN locked.lives_until > clock.now THEN
                 CASE WHEN locked.lease_id = caller.in_hand THEN 'in_hand'
                      WHEN locked.token_id = caller.token_id AND locked.idempotency_digest = caller.idempotency_digest
-                     THEN CASE WHEN locked.request_digest = caller.request_digest THEN 'kept' ELSE 'key_reused' END
-                     WHEN locked.session_id = caller.session_id THEN 'kept'
+                          AND locked.request_digest IS DISTINCT FROM caller.request_digest THEN 'key_reused'
+                     WHEN locked.session_id = caller.session_id
+                          OR (caller.recognises_metadata AND locked.token_id = caller.token_id
+                              AND locked.metadata IS NOT DISTINCT FROM caller.metadata)
+                     THEN CASE WHEN locked.seen_state = 'recognised' THEN 'own' END
+                     WHEN locked.token_id = caller.token_id AND locked.idempotency_digest = caller.idempotency_digest
+                     THEN CASE WHEN locked.seen_state = 'recognised' THEN 'kept' END
                      ELSE 'held' END
             WHEN locked.lives_until IS DISTINCT FROM locked.expires_at THEN NULL
             WHEN locked.available_at > clock.now THEN 'delayed'
@@ -137,10 +148,10 @@ verdict AS MATERIALIZED (
     SELECT
         CASE
             WHEN count(*) = 0 OR count(state) < (SELECT count(*) FROM wanted) THEN NULL
-            WHEN bool_and(state IN ('free', 'in_hand')) THEN 'acquired'
-            WHEN bool_and(state = 'kept') THEN 'kept'
+            WHEN bool_and(state IN ('own', 'kept')) THEN 'kept'
+            WHEN bool_and(state IN ('free', 'in_hand', 'own')) THEN 'acquired'
             WHEN bool_or(state = 'key_reused') THEN 'key_reused'
-            WHEN bool_and(state = 'space_full') THEN 'space_full'
+            WHEN bool_and(state IN ('space_full', 'own')) THEN 'space_full'
             ELSE 'held'
         END AS verdict
     FROM decided
@@ -170,10 +181,28 @@ updated AS (
     FROM decided
     CROSS JOIN caller
     CROSS JOIN verdict
-    WHERE lock.id = decided.id AND verdict.verdict = 'acquired'
+    WHERE lock.id = decided.id AND verdict.verdict = 'acquired' AND decided.state <> 'own'
     RETURNING
         decided.turn, lock.lease_id, lock.fencing_token, lock.holder_id, lock.owner, lock.metadata, lock.acquired_at,
         lock.expires_at
+),
+prolonged AS (
+    UPDATE octo_lock AS lock SET
+        ttl_seconds = greatest(lock.ttl_seconds, caller.ttl_seconds),
+        renewed_at = greatest(lock.renewed_at, decided.now),
+        expires_at = greatest(
+            decided.expires_at,
+            least(
+                decided.now + caller.ttl_seconds * interval '1 second',
+                decided.acquired_at + caller.max_hold_seconds * interval '1 second'
+            )
+        ),
+        changed_at = decided.now
+    FROM decided
+    CROSS JOIN caller
+    CROSS JOIN verdict
+    WHERE lock.id = decided.id AND verdict.verdict IN ('acquired', 'kept') AND decided.state IN ('own', 'kept')
+    RETURNING decided.turn, lock.lease_id, lock.expires_at
 ),
 recorded AS (
     INSERT INTO octo_event (
@@ -223,7 +252,7 @@ SELECT
             OR (decided.state = 'kept' AND verdict.verdict = 'held'), false)
     END AS blocks,
     octo_name_is_within(wanted.name, caller.prefixes) AS allowed,
-    CASE WHEN verdict.verdict = 'kept' THEN decided.lease_id ELSE updated.lease_id END AS lease_id,
+    coalesce(updated.lease_id, prolonged.lease_id) AS lease_id,
     coalesce(updated.fencing_token, decided.fencing_token, seen.fencing_token) AS fencing_token,
     coalesce(updated.holder_id, decided.holder_id, seen.holder_id) AS holder_id,
     coalesce(updated.owner, decided.owner, seen.owner) AS owner,
@@ -231,7 +260,7 @@ SELECT
          WHEN decided.turn IS NOT NULL THEN decided.metadata
          ELSE seen.metadata END AS metadata,
     coalesce(updated.acquired_at, decided.acquired_at, seen.acquired_at) AS acquired_at,
-    coalesce(updated.expires_at, decided.expires_at, seen.expires_at) AS expires_at,
+    coalesce(updated.expires_at, prolonged.expires_at, decided.expires_at, seen.expires_at) AS expires_at,
     coalesce(decided.available_at, seen.available_at) AS available_at,
     clock_timestamp() AS now,
     caller.space_id,
@@ -245,4 +274,5 @@ CROSS JOIN wanted
 LEFT JOIN seen USING (turn)
 LEFT JOIN decided USING (turn)
 LEFT JOIN updated USING (turn)
+LEFT JOIN prolonged USING (turn)
 ORDER BY wanted.turn

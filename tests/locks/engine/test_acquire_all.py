@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from locks.models import Event, Lock
+from locks.models import Event, Lock, Space
 from tests.locks.engine.passing_time import pass_seconds
 
 pytestmark = pytest.mark.django_db
@@ -76,6 +76,14 @@ def test_a_retry_that_has_lost_some_is_blocked_by_the_rest(engine):
     engine.force_release("b")
     rows = engine.acquire_all(["a", "b"], **KEY)
     assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
+
+
+def test_where_the_space_goes_by_metadata_the_same_token_keeps_what_it_has(engine, space):
+    first = engine.acquire("a", metadata="run 7")
+    Space.objects.filter(pk=space.pk).update(recognises_metadata=True)
+    assert engine.acquire_all(["a", "b"], metadata="run 8")[0].verdict == "held"
+    own, new = engine.acquire_all(["a", "b"], metadata="run 7")
+    assert (own.verdict, own.lease_id, new.verdict) == ("acquired", first.lease_id, "acquired")
 
 
 def test_a_refusal_marks_the_names_it_is_about(engine, space):

@@ -47,6 +47,16 @@ def wait_until_over(session, other) -> None:
         time.sleep(0.01)
 
 
+def test_all_that_the_same_session_asks_for_while_it_takes_one_of_them(engine, other):
+    session = engine.open_session().session_id
+    engine.release("deploy", engine.acquire("deploy").lease_id)
+    with transaction.atomic():
+        first = engine.acquire("deploy", session_id=session)
+        asks = other.waits(engine.acquire_all, ["deploy", "new"], session_id=session)
+    own, new = asks.result(LONGEST_WAIT)
+    assert (own.verdict, own.lease_id, new.verdict) == ("acquired", first.lease_id, "acquired")
+
+
 def test_a_keepalive_that_is_under_way_counts(engine, other, session):
     wait_for = Session.objects.get(pk=session).expires_at
     with transaction.atomic():

@@ -1,5 +1,6 @@
 """Sessions: a lease that is tied to one lives while both do, for everybody who asks, whoever has swept or not."""
 
+from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -10,7 +11,7 @@ from locks.engine.execution import perform
 from locks.engine.operations import count_live, listing
 from locks.engine.upkeep import sweep, sweep_sessions
 from locks.history.verification import verify
-from locks.models import Event, Lock, Session, SpaceUsage
+from locks.models import Event, Lock, Session, Space, SpaceUsage
 from tests.conftest import issue
 from tests.locks.engine.conftest import Engine
 from tests.locks.engine.passing_time import pass_seconds
@@ -118,6 +119,34 @@ class TestAskingAgain:
         again = engine.acquire_all(["b", "a"], session_id=session)
         assert {row.verdict for row in again} == {"kept"}
         assert {row.lease_id for row in again} == {row.lease_id for row in first}
+
+    def test_what_it_has_already_is_kept_and_the_others_are_acquired(self, engine, session):
+        first = engine.acquire("a", ttl_seconds=60, session_id=session, metadata="m")
+        own, new = engine.acquire_all(["a", "b"], ttl_seconds=90, session_id=session)
+        assert (own.verdict, own.lease_id, own.fencing_token) == ("acquired", first.lease_id, first.fencing_token)
+        assert (own.metadata, own.acquired_at, new.metadata) == ("m", first.acquired_at, None)
+        assert own.expires_at == new.expires_at == Lock.objects.get(name="a").expires_at > first.expires_at
+        assert Event.objects.filter(kind="acquired").count() == 2
+
+    def test_never_for_less_nor_beyond_the_longest_hold(self, engine, session, space):
+        first = engine.acquire("a", ttl_seconds=60, session_id=session)
+        assert engine.acquire_all(["a", "b"], ttl_seconds=10, session_id=session)[0].expires_at == first.expires_at
+        Space.objects.filter(pk=space.pk).update(max_hold_seconds=70)
+        own, _ = engine.acquire_all(["a", "b"], ttl_seconds=600, session_id=session)
+        assert (own.verdict, own.expires_at) == ("kept", first.acquired_at + timedelta(seconds=70))
+
+    def test_what_it_has_already_is_not_in_its_way(self, engine, session):
+        engine.acquire("a", session_id=session)
+        engine.acquire("b", owner="somebody")
+        rows = engine.acquire_all(["a", "b", "c"], session_id=session)
+        assert [(row.verdict, row.blocks, row.lease_id) for row in rows] == [
+            ("held", False, None), ("held", True, None), ("held", False, None),
+        ]  # fmt: skip
+
+    def test_what_another_session_of_the_same_token_has_is(self, engine, session):
+        engine.acquire("a", session_id=session)
+        rows = engine.acquire_all(["a", "b"], session_id=engine.open_session().session_id)
+        assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
 
 
 class TestDeath:
