@@ -268,7 +268,8 @@ SELECT
     coalesce(lease.owner, decided.held_owner) AS owner,
     CASE WHEN lease.n IS NULL THEN decided.held_metadata ELSE lease.metadata END AS metadata,
     coalesce(lease.acquired_at, decided.acquired_at) AS acquired_at,
-    coalesce(lease.expires_at, decided.expires_at) AS expires_at,
+    -- One's own lease as far as it goes by itself; somebody else's as it will end, which may be with its session.
+    coalesce(lease.expires_at, decided.lives_until) AS expires_at,
     decided.available_at,
     decided.held_delay_seconds AS lock_delay_seconds,
     CASE WHEN decided.verdict = 'held' THEN (

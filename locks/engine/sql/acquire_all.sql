@@ -59,8 +59,8 @@ wanted AS MATERIALIZED (
 seen AS MATERIALIZED (
     SELECT
         wanted.turn, wanted.name, lock.id AS lock_id, lock.fencing_token, lock.holder_id, lock.owner, lock.metadata,
-        lock.acquired_at, lock.expires_at,
-        coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
+        lock.acquired_at, lock.lives_until,
+        coalesce(lock.available_at, lock.lives_until + lock.lock_delay_seconds * interval '1 second') AS available_at,
         CASE
             WHEN lock.lives_until > clock_timestamp() THEN
                 CASE WHEN lock.lease_id = caller.in_hand OR lock.session_id = caller.session_id
@@ -108,7 +108,10 @@ locked AS MATERIALIZED (
         lock.metadata, lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest,
         lock.session_id, lock.last_waiter, seen.state AS seen_state,
         octo_lives_until(lock.expires_at, lock.tied_to) AS lives_until,
-        coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at
+        coalesce(
+            lock.available_at,
+            octo_lives_until(lock.expires_at, lock.tied_to) + lock.lock_delay_seconds * interval '1 second'
+        ) AS available_at
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.lock_id
     WHERE (SELECT all_have_rows FROM complete)
@@ -260,7 +263,7 @@ SELECT
          WHEN decided.turn IS NOT NULL THEN decided.metadata
          ELSE seen.metadata END AS metadata,
     coalesce(updated.acquired_at, decided.acquired_at, seen.acquired_at) AS acquired_at,
-    coalesce(updated.expires_at, prolonged.expires_at, decided.expires_at, seen.expires_at) AS expires_at,
+    coalesce(updated.expires_at, prolonged.expires_at, decided.lives_until, seen.lives_until) AS expires_at,
     coalesce(decided.available_at, seen.available_at) AS available_at,
     clock_timestamp() AS now,
     caller.space_id,

@@ -1,7 +1,7 @@
 -- Inspect: what is known of each name, one row for each request of the batch, in its order. Changes nothing.
 --
 -- $1 is a JSON array of requests.Inspect. A lease that has run out, by itself or with its session, is free, whether or
--- not the sweep has been.
+-- not the sweep has been; one that has not expires when either does, whichever is first.
 SELECT
     caller.n,
     CASE
@@ -18,7 +18,7 @@ SELECT
     lock.metadata,
     lock.acquired_at,
     lock.renewed_at,
-    lock.expires_at,
+    lock.lives_until AS expires_at,
     lock.session_id IS NOT NULL AS session_id_present,
     coalesce(lock.available_at, lock.lives_until + lock.lock_delay_seconds * interval '1 second') AS available_at,
     CASE WHEN lock.last_waiter IS NULL THEN 0 ELSE (

@@ -47,24 +47,22 @@ LEFT JOIN LATERAL (
     SELECT
         lock.name,
         CASE
-            WHEN octo_lives_until(lock.expires_at, lock.tied_to) > clock.now THEN 'held'
+            WHEN standing.lives_until > clock.now THEN 'held'
             WHEN lock.available_at > clock.now
-                 OR octo_lives_until(lock.expires_at, lock.tied_to) + lock.lock_delay_seconds * interval '1 second'
-                    > clock.now THEN 'delayed'
+                 OR standing.lives_until + lock.lock_delay_seconds * interval '1 second' > clock.now THEN 'delayed'
             ELSE 'free'
         END AS status,
         lock.fencing_token, lock.holder_id, lock.owner, lock.metadata, lock.acquired_at, lock.renewed_at,
-        lock.expires_at, lock.session_id IS NOT NULL AS session_id_present,
-        coalesce(
-            lock.available_at,
-            octo_lives_until(lock.expires_at, lock.tied_to) + lock.lock_delay_seconds * interval '1 second'
-        ) AS available_at,
+        standing.lives_until AS expires_at, lock.session_id IS NOT NULL AS session_id_present,
+        coalesce(lock.available_at, standing.lives_until + lock.lock_delay_seconds * interval '1 second') AS available_at,
         (
             SELECT count(*)::int FROM octo_waiter
             WHERE octo_waiter.space_id = lock.space_id AND octo_waiter.name = lock.name
               AND octo_waiter.lease_id IS NULL
         ) AS waiters
     FROM octo_lock AS lock
+    -- Once for each row.
+    CROSS JOIN LATERAL (SELECT octo_lives_until(lock.expires_at, lock.tied_to) AS lives_until OFFSET 0) AS standing
     WHERE caller.refusal IS NULL
       AND lock.space_id = caller.space_id
       AND lock.name > $6::text
@@ -75,10 +73,9 @@ LEFT JOIN LATERAL (
                 lock.lease_id IS NOT NULL AND lock.expires_at > clock.now
                 AND (lock.tied_to IS NULL OR lock.tied_to <> ALL (ARRAY(SELECT id FROM octo_dead_session)))))
       AND ($4::text <> 'delayed' OR (
-            coalesce(octo_lives_until(lock.expires_at, lock.tied_to) <= clock.now, true)
-            AND coalesce(
-                lock.available_at, octo_lives_until(lock.expires_at, lock.tied_to) + lock.lock_delay_seconds * interval '1 second'
-            ) > clock.now))
+            coalesce(standing.lives_until <= clock.now, true)
+            AND coalesce(lock.available_at, standing.lives_until + lock.lock_delay_seconds * interval '1 second')
+                > clock.now))
     ORDER BY lock.name
     LIMIT $5::int
 ) AS page ON true

@@ -401,7 +401,7 @@ SELECT
     ended.owner,
     ended.metadata,
     ended.acquired_at,
-    ended.expires_at,
+    ended.lives_until AS expires_at,
     free.available_at,
     recorded.id AS event_id,
     (

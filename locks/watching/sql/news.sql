@@ -19,7 +19,7 @@ SELECT
     news.txid::text::bigint AS txid, news.id, news.at, news.kind, news.space_id, news.lock_name, news.fencing_token,
     news.owner, news.metadata,
     -- As it is now, if the lease is still the lock's: the history does not know when a lease runs out.
-    lock.expires_at
+    octo_lives_until(lock.expires_at, lock.tied_to) AS expires_at
 FROM horizon
 LEFT JOIN LATERAL (
     SELECT txid, id, at, kind, space_id, lock_name, fencing_token, owner, metadata

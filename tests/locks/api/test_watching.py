@@ -15,7 +15,7 @@ from locks.api.views import watching
 from locks.bearer import parse
 from locks.engine import requests
 from locks.engine.execution import perform
-from locks.engine.operations import acquire, force_release, release, renew
+from locks.engine.operations import acquire, force_release, open_session, release, renew
 from locks.models import Token
 from locks.watching import streaming
 from locks.watching.starting import one_snapshot
@@ -105,6 +105,15 @@ def test_a_watcher_hears_of_one_lock_and_another_of_a_prefix(watch, worker, oper
     for heard in (snapshot, released, acquired, renewed):
         assert "lease_id" not in heard.data
         assert str(again["jobs/a"]) not in str(heard.data)
+
+    worker.gives_back(again)
+    session = perform(open_session(requests.OpenSession(digest=digest, ttl_seconds=60)))
+    tied = worker.takes("jobs/a", ttl_seconds=3600, session_id=session.session_id)
+    perform(renew([requests.Renew(digest=digest, name="jobs/a", lease_id=tied["jobs/a"])]))
+    ends_at = session.expires_at.isoformat().replace("+00:00", "Z")
+    for event in ("acquired", "renewed"):
+        heard = next(heard for heard in ones if heard.event == event)
+        assert heard.data["expires_at"] == ends_at
 
 
 def test_a_revoked_token_loses_its_streams(watch, worker_token) -> None:

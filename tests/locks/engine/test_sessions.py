@@ -101,6 +101,42 @@ class TestLife:
         assert "kept_alive_at" not in indexed
 
 
+class TestWhenItEnds:
+    """To whoever looks: with its session, if that is first. The holder is told how far the lease goes by itself."""
+
+    @pytest.fixture
+    def tied(self, engine, session):
+        return engine.acquire("deploy", ttl_seconds=3600, session_id=session, lock_delay_seconds=5)
+
+    def test_inspect_and_lists_say_when_the_session_does(self, engine, session, tied):
+        ends_at = Session.objects.get(pk=session).expires_at
+        assert tied.expires_at > ends_at
+        for sort in ("name", "expires_at", "acquired_at"):
+            (row,) = perform(listing(requests.Listing(digest=engine.digest, sort=sort)))
+            assert (row.status, row.expires_at, row.available_at) == ("held", ends_at, ends_at + timedelta(seconds=5))
+        assert engine.inspect("deploy").expires_at == ends_at
+        assert engine.keep_alive(session).expires_at == engine.inspect("deploy").expires_at > ends_at
+
+    def test_whoever_takes_it_by_force_is_told_so_too(self, engine, session, tied):
+        assert engine.force_release("deploy").expires_at == Session.objects.get(pk=session).expires_at
+
+    def test_whoever_is_told_held_is_told_so_too(self, engine, session, tied):
+        ends_at = Session.objects.get(pk=session).expires_at
+        assert engine.acquire("deploy").expires_at == ends_at
+        blocker, _ = engine.acquire_all(["deploy", "other"])
+        assert (blocker.expires_at, blocker.available_at) == (ends_at, ends_at + timedelta(seconds=5))
+
+    def test_its_own_expiry_if_that_is_first(self, engine, session):
+        lease = engine.acquire("deploy", ttl_seconds=5, session_id=session)
+        assert engine.inspect("deploy").expires_at == lease.expires_at
+
+    def test_the_list_is_in_that_order(self, engine, session, tied):
+        engine.acquire("later", ttl_seconds=600)
+        engine.acquire("sooner", ttl_seconds=5)
+        listed = perform(listing(requests.Listing(digest=engine.digest, sort="expires_at")))
+        assert [row.name for row in listed] == ["sooner", "deploy", "later"]
+
+
 class TestAskingAgain:
     def test_the_same_session_keeps_its_lease_and_never_for_less(self, engine, session):
         first = engine.acquire("deploy", ttl_seconds=60, session_id=session, metadata="m")
