@@ -4,9 +4,12 @@ Through the engine, in batches, each lease guarded by the fencing token that was
 is looked at again.
 """
 
-from django.db.models import Case, Count, F, OuterRef, QuerySet, Subquery, When
+from collections import Counter
+from typing import Any
+
+from django.db.models import BigIntegerField, Count, F, Func, QuerySet
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Coalesce, Now
+from django.db.models.functions import Now
 
 from locks.actions import clock
 from locks.actions.audit import Actor
@@ -26,26 +29,22 @@ def live_leases(*, space: Space, token: Token | None = None) -> QuerySet[Lock]:
     held = Lock.objects.filter(space=space, lease_id__isnull=False, expires_at__gt=Now()).exclude(
         tied_to__in=RawSQL("SELECT id FROM octo_dead_session", [])
     )
-    return held.annotate(held_by=_holder()).filter(held_by=token.pk) if token is not None else held
+    if token is None:
+        return held
+    takers = _with_heirs(Token.objects.filter(space=space, name=token.name)).filter(heir=token.pk)
+    return held.filter(token__in=takers.values("pk"))
 
 
 def held_by_token(*, space: Space) -> dict[int, int]:
-    held = live_leases(space=space).annotate(held_by=_holder())
-    return dict(held.values_list("held_by").annotate(Count("pk")).order_by())
+    taken = dict(live_leases(space=space).values_list("token").annotate(Count("pk")).order_by())
+    held: Counter[int] = Counter()
+    for taker, heir in _with_heirs(Token.objects.filter(pk__in=taken)).values_list("pk", "heir"):
+        held[heir] += taken[taker]
+    return held
 
 
-def _holder() -> Case:
-    """Whose each lease is: that of the token which took it, or, once that was replaced and its overlap is over, that of
-    its successor, which renews it now. `dashboard/sql/tokens.sql` says the same."""
-    later = Token.objects.filter(
-        space=OuterRef("space_id"), name=OuterRef("token__name"), pk__gt=OuterRef("token_id")
-    )  # fmt: skip
-    successor = later.exclude(superseded_at__isnull=False, revoked_at=None, expires_at__lte=Now()).order_by("pk")
-    was_replaced = When(
-        token__superseded_at__isnull=False, token__revoked_at=None, token__expires_at__lte=Now(),
-        then=Coalesce(Subquery(successor.values("pk")[:1]), F("token_id")),
-    )  # fmt: skip
-    return Case(was_replaced, default=F("token_id"))
+def _with_heirs(tokens: QuerySet[Token]) -> QuerySet[Any]:
+    return tokens.annotate(heir=Func(F("pk"), function="octo_heir", output_field=BigIntegerField()))
 
 
 def take_back(*, actor: Actor, space: Space, token: Token | None = None, reason: str) -> int:

@@ -12,25 +12,13 @@ SELECT
 FROM octo_token AS token
 LEFT JOIN octo_user AS creator ON creator.id = token.created_by_id
 LEFT JOIN (
-    -- What a token took is its successor's once it was replaced and the overlap is over.
-    SELECT coalesce(successor.id, taken.token_id) AS token_id, sum(taken.number)::bigint AS number
+    SELECT octo_heir(taken.token_id) AS token_id, sum(taken.number)::bigint AS number
     FROM (
         SELECT token_id, count(*) AS number
         FROM octo_standing
         WHERE space_id = %(space_id)s AND lease_id IS NOT NULL AND lives_until > statement_timestamp()
         GROUP BY token_id
     ) AS taken
-    JOIN octo_token AS taker ON taker.id = taken.token_id
-    LEFT JOIN LATERAL (
-        SELECT later.id
-        FROM octo_token AS later
-        WHERE later.space_id = taker.space_id AND later.name = taker.name AND later.id > taker.id
-          AND NOT (later.superseded_at IS NOT NULL AND later.revoked_at IS NULL
-                   AND later.expires_at <= statement_timestamp())
-        ORDER BY later.id
-        LIMIT 1
-    ) AS successor
-        ON taker.superseded_at IS NOT NULL AND taker.revoked_at IS NULL AND taker.expires_at <= statement_timestamp()
     GROUP BY 1
 ) AS held ON held.token_id = token.id
 WHERE token.space_id = %(space_id)s

@@ -12,6 +12,7 @@ from django.utils import timezone
 from locks.actions import teams, tokens
 from locks.actions.audit import Actor
 from locks.api.usage import usage
+from locks.dashboard.tokens import find_token
 from locks.models import Event, Lock, Space, Token
 from tests.conftest import issue
 
@@ -160,14 +161,16 @@ def test_an_unknown_wish_for_the_leases_revokes_nothing(call, managing, worker_t
     assert call("GET", "/locks/a", token=worker_token).status_code == 200
 
 
-def test_what_a_replaced_token_took_is_its_successors(call, managing, worker_token):
-    """From the end of the overlap on; before that each is listed with its own."""
+def test_what_a_replaced_token_took_is_its_successors(call, managing, space, worker_token):
+    """From the end of the overlap on; before that each is listed with its own. The page says the same."""
     call("POST", "/locks/a/acquire", {"ttl_seconds": 600}, token=worker_token)
     old, new = worker_token, call("POST", "/auth/token/rotate", {"overlap_seconds": 60}, token=worker_token)
     old_id, new_id = old.split("_")[1], new.json()["public_id"]
 
     def held() -> list[int]:
-        return [call("GET", f"/tokens/{one}", token=managing).json()["live_leases"] for one in (old_id, new_id)]
+        told = [call("GET", f"/tokens/{one}", token=managing).json()["live_leases"] for one in (old_id, new_id)]
+        assert told == [find_token(space=space, public_id=one).live_leases for one in (old_id, new_id)]
+        return told
 
     assert held() == [1, 0]
     Token.objects.filter(public_id=old_id).update(expires_at=Now())
