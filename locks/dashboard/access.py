@@ -73,14 +73,18 @@ def visible_spaces(user: User) -> QuerySet[Space]:
     return spaces.annotate(role=Case(looks_only, default=F("own_role")))
 
 
-def find_place(user: User, *, team: str, space: str) -> Place:
+def with_stuck(spaces: QuerySet[Space]) -> QuerySet[Space]:
+    """Each with the number of locks that need somebody as `stuck`, as it was counted lately."""
     recent = When(stuck_count__counted_at__gt=Now() - COUNT_IS_OLD, then=F("stuck_count__stuck"))
-    visible = visible_spaces(user).filter(team__slug=team, slug=space).annotate(stuck=Case(recent, default=0))
-    found = visible.first()
+    return spaces.annotate(stuck=Case(recent, default=0))
+
+
+def find_place(user: User, *, team: str, space: str) -> Place:
+    found = with_stuck(visible_spaces(user).filter(team__slug=team, slug=space)).first()
     if found is None:
         raise Http404
     role, own_role = Role(found.role), Role(found.own_role)  # type: ignore[attr-defined]
-    stuck: int = found.stuck
+    stuck: int = found.stuck  # type: ignore[attr-defined]
     return Place(space=found, role=role, stuck=stuck, is_held_back=role is not own_role)
 
 

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from locks.actions import sign_in as people
 from locks.actions.brake import TooMany
-from locks.dashboard.access import actor, person, request_id, signed_in, visible_spaces
+from locks.dashboard.access import actor, person, request_id, signed_in, visible_spaces, with_stuck
 from locks.dashboard.entering.beginning import begin, ways_in
 from locks.dashboard.shell import THEME_COOKIE, THEMES, own_address, slowed
 
@@ -24,7 +24,8 @@ def root(request: HttpRequest) -> HttpResponse:
 @signed_in
 def home(request: HttpRequest) -> HttpResponse:
     """Straight to the space of those who have one; the others choose."""
-    spaces = list(visible_spaces(person(request))[:500])
+    visible = with_stuck(visible_spaces(person(request))).select_related("team", "usage")
+    spaces = list(visible[:500])
     if len(spaces) == 1:
         return redirect("dashboard:now", team=spaces[0].team.slug, space=spaces[0].slug)
     return render(request, "home/page.html", {"spaces": spaces, "here": "home"})

@@ -1,8 +1,11 @@
 """Signing in, signing out, and being led there and back."""
 
-import pytest
+import re
 
-from locks.models import Event
+import pytest
+from django.utils.html import strip_tags
+
+from locks.models import Event, Space, SpaceUsage, StuckCount
 from tests.conftest import PASSWORD
 
 pytestmark = pytest.mark.django_db
@@ -86,3 +89,12 @@ def test_the_theme_is_kept_in_a_cookie(visit, alice, space, now_url):
     assert 'data-theme="dark"' in browser.get(now_url).content.decode()
     browser.post("/ui/theme", {"theme": '"><script>', "next": now_url})
     assert 'data-theme="dark"' in browser.get(now_url).content.decode()
+
+
+def test_home_says_of_each_space_what_is_held_and_what_is_stuck(visit, alice, blue, space):
+    Space.objects.create(team=blue, slug="idle", name="Idle")
+    SpaceUsage.objects.create(space=space, live_locks=1234)
+    StuckCount.objects.create(space=space, stuck=2)
+    words = re.sub(r"\s+", " ", strip_tags(visit(alice).get("/ui/").text))
+    assert "Blue Idle 0 held admin" in words
+    assert "Blue Main 1,234 held 2 stuck admin" in words
