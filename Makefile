@@ -14,25 +14,48 @@ export UV_COMPILE_BYTECODE := 1
 up: $(VENV)/.runtime
 	@exec $(BIN)/python manage.py up --stop-with-parent
 
+# More than there are cores: tests wait for servers, browsers and clocks a third of their time.
+TEST_PROCESSES = $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
+
 test: $(VENV)/.development check
 	@$(BIN)/python -m tests.browser.install
-	@$(BIN)/python -m pytest --numprocesses auto --dist loadgroup --cov --cov-report term:skip-covered $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --cov --cov-report term:skip-covered $(PYTEST_ARGS)
 
 # What Django needs to look at itself without a database.
 CHECK := SECRET_KEY=only-for-checks-and-nothing-else-at-all OCTO_DATA_DIR=$(VENV)/check DATABASE_URL= $(BIN)
 
+CHECKS := style types imports templates migrations schema vulnerabilities
+
+.PHONY: $(CHECKS:%=check-%)
+
+# All at once: each of them keeps one core busy.
 check: $(VENV)/.development
+	@$(MAKE) --no-print-directory --jobs $(CHECKS:%=check-%)
+	@echo "Checks passed."
+
+check-style:
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
+
+check-types:
 	@$(CHECK)/mypy --no-error-summary
 	@$(BIN)/mypy --no-error-summary --config-file client/pyproject.toml client/octo
+
+check-imports:
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
+
+check-templates:
 	@git ls-files --cached --others --exclude-standard 'templates/*.html' | xargs $(BIN)/djade --target-version 5.2 --check
+
+check-migrations:
 	@$(CHECK)/python -W ignore manage.py makemigrations --check --dry-run --verbosity 0 || \
 		{ echo "The models have changed: run manage.py makemigrations." >&2; exit 1; }
+
+check-schema:
 	@$(CHECK)/python manage.py spectacular --validate --fail-on-warn --file /dev/null
+
+check-vulnerabilities:
 	@$(BIN)/python -m tests.audit
-	@echo "Checks passed."
 
 format: $(VENV)/.development
 	@$(BIN)/ruff check --fix-only --quiet .

@@ -88,8 +88,11 @@ class Server:
         with maintenance() as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.template)))
         os.environ["DATABASE_URL"] = conninfo(self.template)
-        for command in (["migrate"], ["collectstatic", "--no-input"]):
-            subprocess.run([sys.executable, "manage.py", *command, "--verbosity", "0"], check=True)
+        commands = (["migrate"], ["collectstatic", "--no-input"])
+        at_once = [
+            subprocess.Popen([sys.executable, "manage.py", *command, "--verbosity", "0"]) for command in commands
+        ]
+        assert [command.wait() for command in at_once] == [0, 0]
 
     def _start_embedded(self) -> str:
         from octoadmin.postgres import DATABASE, Cluster

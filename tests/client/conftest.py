@@ -46,8 +46,9 @@ class Backend:
         return {"OCTO_URL": self.url, "OCTO_TOKEN": self.worker_token}
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def backend() -> Iterator[Backend]:
+    """For the whole run: tests come in random order, and a package is left and entered many times."""
     name = f"{os.environ[database.TEMPLATE]}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_client"
     database.create_copy(name)
     url = database.conninfo(name)
