@@ -1,7 +1,6 @@
 """One attempt of a delivery: where it may go, and that it is over in time whatever the receiver does."""
 
 import socket
-import time
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
 
@@ -101,11 +100,9 @@ def test_the_address_is_checked_and_the_name_is_sent(receiver) -> None:
 
 
 def test_a_receiver_without_tls_is_told_from_one_that_hangs(receiver) -> None:
-    began = time.monotonic()
     sent = post(f"https://127.0.0.1:{receiver.port}/well")
     assert sent.status is None
-    assert sent.problem
-    assert time.monotonic() - began < 5
+    assert sent.problem not in (None, "The receiver was too slow.")
 
 
 @pytest.mark.parametrize(
