@@ -13,23 +13,30 @@ import urllib.parse
 from typing import Any, Protocol
 
 import structlog
-from httptools import HttpParserCallbackError, HttpParserInvalidURLError
+from httptools import HttpParserCallbackError, HttpParserInvalidURLError, parse_url
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from locks.api.errors import Refusal, internal_error, invalid_input, new_request_id, overloaded
 from octoadmin.serving.asgi_types import Application, Headers, Scope
 from octoadmin.serving.request_body import BODY_SECONDS
+from octoadmin.serving.streamed_answer import STALL_SECONDS
 
 # Live streams and waiting requests hold a connection each and little else, so there may be many.
 MOST_CONNECTIONS = 10_000
 LARGEST_HEAD = 64 * 1024
 HEAD_SECONDS = 30.0
 KEEP_ALIVE_SECONDS = 75.0
+# While so many requests or fewer have come ahead of their turn, it goes on reading: only who reads sees a client leave.
+MOST_AHEAD = 4
 
 # What uvicorn's own code raises about a request that cannot be read.
 _THEIR_FAULT = (UnicodeDecodeError, HttpParserInvalidURLError)
 
 _log = structlog.stdlib.get_logger(__name__)
+
+
+class HeadTooLarge(Exception):
+    """All of it has come at once."""
 
 
 class Lane(Protocol):
@@ -78,6 +85,8 @@ class Connection(HttpToolsProtocol):
     # The last request's: uvicorn's own, or an exchange.
     cycle: Any
     exchange: Exchange | None = None
+    # Of uvicorn's own, the one that is being answered. The last one may still wait for its turn.
+    running: RequestResponseCycle | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -86,7 +95,12 @@ class Connection(HttpToolsProtocol):
         self.arriving_since = self.loop.time()
         self.quiet_since = 0.0
         self.is_reading_head = True
-        self.head_size = 0
+        # What has come of a head, or after the last of a body; and what of that came just now, as far as it is known.
+        self.unread = 0
+        self.piece = 0
+        # What the client has not taken yet, and since when that has not become less.
+        self.unsent = 0
+        self.stuck_since = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -98,7 +112,16 @@ class Connection(HttpToolsProtocol):
             self.exchange.disconnected = True
         if isinstance(self.cycle, Exchange):
             self.cycle = None
+        if self.running is not None:
+            self._hang_up_on(self.running)
+        self.pipeline.clear()
         super().connection_lost(exc)
+
+    @staticmethod
+    def _hang_up_on(cycle: RequestResponseCycle) -> None:
+        """Whatever it says from now on, nobody hears."""
+        cycle.disconnected = True
+        cycle.message_event.set()
 
     def look(self, now: float) -> None:
         """Once a second: whether this has lasted too long."""
@@ -110,9 +133,19 @@ class Connection(HttpToolsProtocol):
                 self._give_up_body()
         elif self.quiet_since and now - self.quiet_since > KEEP_ALIVE_SECONDS:
             self.transport.close()
+        self._look_at_what_is_left(now)
+
+    def _look_at_what_is_left(self, now: float) -> None:
+        """Who does not take what was asked for would keep it here for ever, also after the connection was closed."""
+        unsent = self.transport.get_write_buffer_size()
+        if unsent < self.unsent or not self.unsent:
+            self.stuck_since = now
+        elif now - self.stuck_since > STALL_SECONDS:
+            self.transport.abort()
+        self.unsent = unsent
 
     def _give_up_head(self) -> None:
-        if self.head_size:
+        if self.unread:
             self.refuse(invalid_input(408, f"Send the whole head within {HEAD_SECONDS:g} seconds."))
         else:
             self.transport.close()
@@ -129,6 +162,9 @@ class Connection(HttpToolsProtocol):
         """The last that is said here; nothing, if an answer is under way that it would get into."""
         if self.transport.is_closing():
             return
+        if self._takes_the_place_of_an_answer():
+            self._hang_up_on(self.cycle)
+            self.cycle = None
         if self.cycle is None or self.cycle.response_complete:
             request_id = new_request_id()
             body = refusal.body(request_id=request_id)
@@ -137,19 +173,30 @@ class Connection(HttpToolsProtocol):
             self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[refusal.status], lines, body))
         self.transport.close()
 
+    def _takes_the_place_of_an_answer(self) -> bool:
+        """If what is wrong is the rest of a request whose turn it is, and of whose answer nothing was said yet."""
+        is_arriving = bool(self.arriving_since) and not self.is_reading_head
+        return is_arriving and self.cycle is self.running and self.cycle is not None and not self.cycle.response_started
+
+    def _refuse_head(self) -> None:
+        self.refuse(invalid_input(431, f"Send at most {LARGEST_HEAD} bytes of headers."))
+
     # What uvicorn's connection calls.
 
     def data_received(self, data: bytes) -> None:
+        self.piece = len(data)
         super().data_received(data)
-        if self.is_reading_head and self.arriving_since:
-            self.head_size += len(data)
-            if self.head_size > LARGEST_HEAD:
-                self.refuse(invalid_input(431, f"Send at most {LARGEST_HEAD} bytes of headers."))
+        if self.arriving_since:
+            self.unread += self.piece
+            if self.unread > LARGEST_HEAD:
+                self._refuse_head()
 
     def send_400_response(self, msg: str) -> None:
         """While the parser's error is being dealt with, which may be one of ours."""
         error = sys.exception()
-        if isinstance(error, HttpParserCallbackError) and not isinstance(error.__context__, _THEIR_FAULT):
+        if isinstance(error, HttpParserCallbackError) and isinstance(error.__context__, HeadTooLarge):
+            self._refuse_head()
+        elif isinstance(error, HttpParserCallbackError) and not isinstance(error.__context__, _THEIR_FAULT):
             _log.exception("a connection failed")
             self.refuse(internal_error())
         else:
@@ -170,16 +217,37 @@ class Connection(HttpToolsProtocol):
         self.arriving_since = self.loop.time()
         self.quiet_since = 0.0
         self.is_reading_head = True
-        self.head_size = 0
+        self.unread = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """What comes after a body may not pass for a part of the head: a proxy has looked at that, and not at this."""
+        if self.is_reading_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self.unread + self.piece > LARGEST_HEAD and self._size_of_head() > LARGEST_HEAD:
+            raise HeadTooLarge
+        self._begin()
         self.is_reading_head = False
+
+    def _size_of_head(self) -> int:
+        return len(self.url) + sum(len(b": \r\n") + len(name) + len(value) for name, value in self.headers)
+
+    def _begin(self) -> None:
         if self.lane is not None and (self.cycle is None or self.cycle.response_complete) and self._is_simple():
             exchange = self.lane.open(self, self.parser.get_method().decode("ascii"), self.url)
             if exchange is not None:
                 self.exchange = self.cycle = exchange
                 return
+        if not self.url.startswith(b"/") and (url := parse_url(self.url)).path is None:
+            self.url = b"/" if url.query is None else b"/?" + url.query
         super().on_headers_complete()
+        if 0 < len(self.pipeline) <= MOST_AHEAD:
+            self.flow.resume_reading()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _is_simple(self) -> bool:
         """Nothing but a path, as most of HTTP/1.1 is written, from somebody who reads the answers."""
@@ -194,6 +262,7 @@ class Connection(HttpToolsProtocol):
         )
 
     def on_body(self, body: bytes) -> None:
+        self.unread = self.piece = 0
         if self.exchange is not None and self.cycle is self.exchange:
             self.exchange.body += body
         else:
@@ -201,6 +270,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self.arriving_since = 0.0
+        self.piece = 0
         if self.exchange is not None and self.cycle is self.exchange:
             self.exchange.arrived()
         else:
@@ -255,7 +325,7 @@ class Connection(HttpToolsProtocol):
             arrival.set()
         if self.cycle is exchange:
             self.cycle = cycle
-        self._start_asgi_task(cycle, application)  # type: ignore[arg-type]
+        self._start_asgi_task(cycle, application)
 
 
 def lines_of(headers: Headers) -> bytes:

@@ -3,14 +3,16 @@
 import asyncio
 import contextlib
 import re
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from octoadmin.fast_lane.reading import LARGEST_PLAIN_BODY
 from octoadmin.serving import connection, http_server
 from octoadmin.serving.asgi_types import Receive, Scope, Send
-from tests.octoadmin.fast_lane.lanes import HOST, Lanes, on_lanes
+from tests.octoadmin.fast_lane.lanes import HOST, Lanes, counted, on_lanes
 from tests.octoadmin.http_client import Reply, ask, connected, head_of, listening, read_reply
 
 
@@ -104,6 +106,105 @@ def test_beyond_so_many_connections_the_next_is_told_to_come_back(monkeypatch: p
     on_server(talk)
 
 
+def test_a_head_that_is_too_large_is_refused_also_if_it_comes_at_once() -> None:
+    head = head_of("GET", "/", [HOST, *[(b"x-long", b"x" * 8000)] * 9])
+    check_refused(on_server(lambda port: last_words(port, head)), 431)
+
+
+def test_a_body_that_cannot_be_read_is_told_so() -> None:
+    head = head_of("POST", "/", [HOST, (b"transfer-encoding", b"chunked")])
+    check_refused(on_server(lambda port: last_words(port, head + b"so many\r\n")), 400)
+
+
+def test_what_comes_after_a_body_is_no_part_of_the_head() -> None:
+    async def headers_of(scope: Scope, _receive: Receive, send: Send) -> None:
+        body = b",".join(name for name, _ in scope["headers"])
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+        await send({"type": "http.response.body", "body": body})
+
+    headers = [HOST, (b"transfer-encoding", b"chunked")]
+    trailer = [b"0\r\nAuthorization: Bearer of-somebody\r\n\r\n"]
+    reply = on_server(lambda port: ask(port, "POST", "/", headers, pieces=trailer), application=headers_of)
+    assert reply.body == b"host,transfer-encoding"
+
+
+def test_what_comes_after_a_body_has_an_end() -> None:
+    head = head_of("POST", "/", [HOST, (b"transfer-encoding", b"chunked")])
+    line = b"X-Long: " + b"x" * 8000 + b"\r\n"
+
+    async def talk(port: int) -> bytes:
+        async with connected(port) as (reader, writer):
+            writer.write(head + b"0\r\n")
+            await asyncio.sleep(0.05)
+            writer.write(line * 9)
+            return await reader.read()
+
+    check_refused(on_server(talk), 431)
+
+
+@pytest.mark.parametrize(("target", "path"), [("http://localhost", b"/"), ("http://localhost?a=b", b"/")])
+def test_an_address_without_a_path_is_that_of_the_root(target: str, path: bytes) -> None:
+    assert on_server(lambda port: ask(port, "GET", target, [HOST])).body == path
+
+
+def test_requests_sent_without_waiting_may_be_many() -> None:
+    """More than a head may have, and the last of them is not complete yet."""
+    request = head_of("GET", "/", [HOST, (b"x-long", b"x" * 1000)])
+
+    async def talk(port: int) -> None:
+        async with connected(port) as (reader, writer):
+            writer.write(request * 100 + request[:-10])
+            await asyncio.sleep(0.05)
+            writer.write(request[-10:])
+            for _ in range(101):
+                assert (await read_reply(reader)).status == 200
+
+    on_server(talk)
+
+
+@pytest.mark.parametrize("pause", [0, 0.05])
+def test_who_leaves_is_missed_also_after_having_asked_for_more(pause: float) -> None:
+    async def talk() -> None:
+        waits, has_left = asyncio.Event(), asyncio.Event()
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            waits.set()
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            has_left.set()
+
+        async with asyncio.timeout(10), listening(application) as port:
+            async with connected(port) as (_, writer):
+                writer.write(head_of("GET", "/", [HOST]))
+                await asyncio.sleep(pause)
+                writer.write(head_of("GET", "/more", [HOST]))
+                await waits.wait()
+                await asyncio.sleep(0.05)
+            await has_left.wait()
+
+    asyncio.run(talk())
+
+
+def test_who_does_not_take_the_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "STALL_SECONDS", 0.2)
+
+    async def main() -> None:
+        given_up = asyncio.Event()
+
+        async def much(_scope: Scope, _receive: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for _ in range(2):
+                await send({"type": "http.response.body", "body": b"x" * 40_000_000, "more_body": True})
+            given_up.set()
+
+        async with asyncio.timeout(20), listening(much) as port:
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(head_of("GET", "/", [HOST]))
+                await given_up.wait()
+
+    asyncio.run(main())
+
+
 def test_who_asks_to_be_promoted_is_answered_in_plain_http() -> None:
     headers = [HOST, (b"connection", b"upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-version", b"13")]
     assert on_server(lambda port: ask(port, "GET", "/a", headers)).body == b"/a"
@@ -167,6 +268,14 @@ class TestExchanges:
             headers, _ = lanes.words({"ttl_seconds": 60})
             check_refused(await last_words(lanes.port, head_of("POST", "/locks/job/acquire", headers) + b'{"ttl'), 400)
             assert (await lanes.acquire("job")).json["status"] == "acquired"
+
+        on_lanes(worker_token, talk)
+
+    def test_a_large_body_is_left_to_the_lane_that_has_a_budget_for_bodies(self, worker_token: str) -> None:
+        async def talk(lanes: Lanes) -> None:
+            before = counted("octoadmin_lane_left_to_sync_total", reason="body")
+            assert (await lanes.acquire("job", unknown="x" * LARGEST_PLAIN_BODY)).json["status"] == "acquired"
+            assert counted("octoadmin_lane_left_to_sync_total", reason="body") == before + 1
 
         on_lanes(worker_token, talk)
 
