@@ -15,7 +15,15 @@ WITH lock AS (
 page AS (
     SELECT id, trouble, row_number() OVER () AS place
     FROM (
-        SELECT id, trouble
+        SELECT
+            id, trouble,
+            CASE WHEN %(sort)s = 'trouble' THEN trouble ELSE 0 END AS rank,
+            CASE %(sort)s
+                WHEN 'trouble' THEN CASE WHEN trouble < 4 THEN ends_at ELSE acquired_at END
+                WHEN 'left' THEN ends_at
+                WHEN 'oldest' THEN acquired_at
+                WHEN 'newest' THEN to_timestamp(-date_part('epoch', acquired_at))
+            END AS moment
         FROM lock
         WHERE starts_with(name, %(prefix)s)
           AND (%(owner)s = '' OR owner = %(owner)s)
@@ -29,15 +37,7 @@ page AS (
           )
         -- The trouble that ends first comes first. Among the rest, who has held longest: that order stays as it is when
         -- holders renew, so rows do not wander.
-        ORDER BY
-            CASE WHEN %(sort)s = 'trouble' THEN trouble END,
-            CASE %(sort)s
-                WHEN 'trouble' THEN CASE WHEN trouble < 4 THEN ends_at ELSE acquired_at END
-                WHEN 'left' THEN ends_at
-                WHEN 'oldest' THEN acquired_at
-            END,
-            CASE WHEN %(sort)s = 'newest' THEN acquired_at END DESC NULLS LAST,
-            name
+        ORDER BY rank, moment, name
         LIMIT %(rows)s OFFSET %(skipped)s
     ) AS sorted
 )

@@ -42,10 +42,11 @@ heading AS (
 ),
 -- Only groups that reach into the page are looked at lock by lock.
 shown AS MATERIALIZED (
-    SELECT *
+    SELECT *, row_number() OVER (ORDER BY up_to) AS nth
     FROM (
         SELECT
             *,
+            count(*) OVER () AS groups,
             sum(number) OVER (
                 ORDER BY
                     CASE WHEN %(sort)s = 'trouble' THEN worst END,
@@ -56,23 +57,25 @@ shown AS MATERIALIZED (
     ) AS added_up
     WHERE up_to > %(skipped)s AND up_to - number < %(skipped)s + %(rows)s
 ),
--- Not a join, which might look at everything once for each group, and sorts what it has joined.
+-- Not a join, which might look at everything once for each group, and sorts what it has joined. A large group fills the
+-- page alone, and its label need not be looked for. What is sorted by stands in front, where its place in a row is known.
 page AS (
-    SELECT id, trouble, label, row_number() OVER () AS place
+    SELECT id, trouble, rank / 8 AS nth, row_number() OVER () AS place
     FROM (
-        SELECT id, trouble, label
-        FROM wanted
-        WHERE (label IN (SELECT label FROM shown)) IS TRUE
-        ORDER BY
-            8 * array_position(ARRAY(SELECT label FROM shown ORDER BY up_to), label)
-                + CASE WHEN %(sort)s = 'trouble' THEN trouble ELSE 0 END,
+        SELECT
+            id, trouble,
+            8 * CASE WHEN (SELECT count(*) FROM shown) = 1 THEN 1
+                     ELSE array_position(ARRAY(SELECT label FROM shown ORDER BY nth), label) END
+                + CASE WHEN %(sort)s = 'trouble' THEN trouble ELSE 0 END AS rank,
             CASE %(sort)s
                 WHEN 'trouble' THEN CASE WHEN trouble < 4 THEN ends_at ELSE acquired_at END
                 WHEN 'left' THEN ends_at
                 WHEN 'oldest' THEN acquired_at
-            END,
-            CASE WHEN %(sort)s = 'newest' THEN acquired_at END DESC NULLS LAST,
-            name
+                WHEN 'newest' THEN to_timestamp(-date_part('epoch', acquired_at))
+            END AS moment
+        FROM wanted
+        WHERE (SELECT max(groups) FROM shown) = 1 OR (label IN (SELECT label FROM shown)) IS TRUE
+        ORDER BY rank, moment, name
         LIMIT %(rows)s OFFSET %(skipped)s - (SELECT min(up_to - number) FROM shown)
     ) AS sorted
 )
@@ -92,6 +95,6 @@ SELECT
     shown.label, shown.number, shown.troubled,
     statement_timestamp() AS now
 FROM page
-JOIN shown USING (label)
+JOIN shown USING (nth)
 JOIN octo_standing AS held ON held.id = page.id
 ORDER BY page.place

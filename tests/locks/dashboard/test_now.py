@@ -3,6 +3,7 @@
 import pytest
 from django.db import connection
 
+from locks.dashboard.board import SORTS
 from locks.models import Lock, Waiter
 
 pytestmark = pytest.mark.django_db
@@ -210,6 +211,25 @@ def test_rows_are_grouped_by_owner_or_prefix_with_trouble_first(worker, visit, v
     assert headings(browser.get(now_url + "?group=nonsense")) == []
     alone = browser.get(now_url + by_prefix.context["board"].rows[1].heading.query)
     assert names(alone) == ["deploy/api", "deploy/web", "deploy/db"]
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_in_a_group_the_order_is_that_of_the_page_without_groups(worker, visit, victor, now_url, sort):
+    for number in range(12):
+        name = f"{'abc'[number % 3]}/{number * 5 % 12:02}"
+        lease = worker.takes(name, ttl_seconds=600 - 7 * number % 50, lock_delay_seconds=60)
+        if number % 5 == 0:
+            worker.gives_back(name, lease.lease_id)
+    for name, seconds in (("a/03", 590), ("b/05", 700)):
+        age(name, seconds=seconds)
+    browser = visit(victor)
+    plain = names(browser.get(f"{now_url}?sort={sort}"))
+    grouped = names(browser.get(f"{now_url}?sort={sort}&group=prefix"))
+    assert sorted(plain) == sorted(grouped)
+    for label in "abc":
+        of_group = [name for name in plain if name.startswith(label)]
+        assert [name for name in grouped if name.startswith(label)] == of_group
+        assert names(browser.get(f"{now_url}?sort={sort}&group=prefix&prefix={label}/")) == of_group
 
 
 def test_groups_go_on_from_page_to_page(worker, visit, victor, now_url):
