@@ -5,6 +5,7 @@ The document is the same for everybody and drawn from the code, so it is made on
 
 import hashlib
 from functools import cache
+from threading import Lock
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
@@ -28,10 +29,17 @@ _FORMATS = {
     "json": (OpenApiJsonRenderer, "application/vnd.oai.openapi+json"),
     "yaml": (OpenApiYamlRenderer, "application/vnd.oai.openapi"),
 }
+_one_at_a_time = Lock()
+
+
+def _document(format_: str) -> tuple[bytes, str]:
+    # drf-spectacular stumbles over itself if the first two ask at once.
+    with _one_at_a_time:
+        return _drawn(format_)
 
 
 @cache
-def _document(format_: str) -> tuple[bytes, str]:
+def _drawn(format_: str) -> tuple[bytes, str]:
     renderer, _content_type = _FORMATS[format_]
     document: bytes = renderer().render(SchemaGenerator().get_schema(public=True), renderer_context={})  # type: ignore[no-untyped-call]
     return document, f'"{hashlib.sha256(document).hexdigest()[:32]}"'

@@ -1,7 +1,12 @@
 """OpenAPI and Swagger UI."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 import yaml
+
+from locks.api.views import documents
 
 pytestmark = pytest.mark.django_db
 
@@ -33,3 +38,15 @@ def test_swagger_ui_is_served_by_ourselves(client):
     assert "swagger-ui-bundle" in page
     assert "//cdn" not in page
     assert "https://" not in page
+
+
+def test_whoever_asks_first_gets_the_same_document_also_all_at_once() -> None:
+    documents._drawn.cache_clear()
+    ready = Barrier(4)
+
+    def first(_number: int) -> tuple[bytes, str]:
+        ready.wait()
+        return documents._document("json")
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len({id(document) for document, _ in pool.map(first, range(4))}) == 1
