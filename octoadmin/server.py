@@ -30,6 +30,14 @@ def allow_connections(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Raises OSError. All addresses of IPv6 are those of IPv4 too, where the system can do both on one socket."""
+    if ":" not in host:
+        return socket.create_server((host, port))
+    is_both = host == "::" and socket.has_dualstack_ipv6()
+    return socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=is_both)
+
+
 def serve(listener: socket.socket, *, parent: int | None = None) -> None:
     """In this process, until it is told to stop."""
     # Here, because what they count goes where main() has said by now.
@@ -76,9 +84,8 @@ def _empty(directory: Path) -> Path:
 def main() -> None:
     wanted = environment()
     logs.configure(logs.logging_config(log_format=wanted.log_format, level=wanted.log_level))
-    family = socket.AF_INET6 if ":" in wanted.host else socket.AF_INET
     try:
-        listener = socket.create_server((wanted.host, wanted.port), family=family)
+        listener = listen(wanted.host, wanted.port)
     except OSError as error:
         sys.exit(why_not(error, host=wanted.host, port=wanted.port))
     if wanted.workers > 1:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from octoadmin.server import listen
 from tests.servers import RunningServer, running_server
 
 pytestmark = [pytest.mark.timeout(90), pytest.mark.usefixtures("committed")]
@@ -58,3 +60,11 @@ def test_a_port_that_is_taken_is_named(server: RunningServer) -> None:
     another = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert another.returncode == 1
     assert f"Port {server.port} on 127.0.0.1 is taken" in another.stderr
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_all_addresses_are_those_of_ipv4_too() -> None:
+    with listen("::", 0) as listener:
+        port = listener.getsockname()[1]
+        for address in ("127.0.0.1", "::1"):
+            socket.create_connection((address, port), timeout=10).close()
