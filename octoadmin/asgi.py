@@ -72,9 +72,19 @@ async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:
                     scope["state"]["lane"] = fast_lane
                 await send({"type": "lifespan.startup.complete"})
             case "lifespan.shutdown":
-                # Not here on the loop, which has yet to send what the threads are working on.
-                await line.close()
-                await fast_lane.stop(seconds=STOP_SECONDS)
-                await asyncio.to_thread(sync_lane.stop)
+                await _stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+
+async def _stop() -> None:
+    """All at once, and none of them waits longer than that for a database which does not answer."""
+    stopping = (
+        line.close(),
+        fast_lane.stop(seconds=STOP_SECONDS),
+        # Not here on the loop, which has yet to send what the threads are working on.
+        asyncio.to_thread(sync_lane.stop),
+    )
+    done, _ = await asyncio.wait({asyncio.ensure_future(each) for each in stopping}, timeout=STOP_SECONDS)
+    for each in done:
+        each.result()

@@ -59,8 +59,7 @@ class FastLane:
         return Passage(connection, self, self._ways[verb.name], target, raw_name, envelope)
 
     async def stop(self, *, seconds: float) -> None:
-        for way in self._ways.values():
-            await way.combiner.stop(seconds=seconds)
+        await asyncio.gather(*(way.combiner.stop(seconds=seconds) for way in self._ways.values()))
 
 
 class Way:

@@ -63,7 +63,8 @@ class HttpServer(uvicorn.Server):
         for listener in sockets or []:
             listener.close()
         if (farewell := self.lifespan.state.get("farewell")) is not None:
-            await farewell()
+            # They are told at once. What else it does waits for a database, which may not answer.
+            await asyncio.wait({asyncio.create_task(farewell())}, timeout=STOP_SECONDS)
         for connection in list(self.server_state.connections):
             connection.shutdown()
         await self._until_all_have_left(STOP_SECONDS)

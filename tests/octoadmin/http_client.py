@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,14 +25,16 @@ class Reply:
 
 
 @asynccontextmanager
-async def listening(application: Application, *, lane: Lane | None = None) -> AsyncIterator[int]:
+async def listening(
+    application: Application, *, lane: Lane | None = None, farewell: Callable[[], Awaitable[Any]] | None = None
+) -> AsyncIterator[int]:
     """Its port. The server says nothing of signals, so that the test's process keeps its own."""
 
     async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
             await application(scope, receive, send)
             return
-        scope["state"]["lane"] = lane
+        scope["state"] |= {"lane": lane, "farewell": farewell}
         for word in ("startup", "shutdown"):
             await receive()
             await send({"type": f"lifespan.{word}.complete"})

@@ -205,6 +205,17 @@ def test_who_does_not_take_the_answer_is_not_waited_for(monkeypatch: pytest.Monk
     asyncio.run(main())
 
 
+def test_a_farewell_without_end_keeps_nobody() -> None:
+    """As when the database, which is to be told as well, does not answer."""
+
+    async def main() -> None:
+        async with asyncio.timeout(20), listening(echo, farewell=asyncio.Event().wait) as port, connected(port) as talk:
+            pass
+        assert await talk[0].read() == b""
+
+    asyncio.run(main())
+
+
 def test_who_asks_to_be_promoted_is_answered_in_plain_http() -> None:
     headers = [HOST, (b"connection", b"upgrade"), (b"upgrade", b"websocket"), (b"sec-websocket-version", b"13")]
     assert on_server(lambda port: ask(port, "GET", "/a", headers)).body == b"/a"
