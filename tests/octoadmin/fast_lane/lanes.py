@@ -112,7 +112,8 @@ async def row_locked(name: str) -> AsyncIterator[None]:
 async def somebody_waits() -> None:
     """Returns when a statement of the fast lane waits for somebody else's row."""
     conninfo = database.conninfo(connection.settings_dict["NAME"])
-    query = "SELECT FROM pg_stat_activity WHERE application_name = 'octoadmin fast lane' AND wait_event_type = 'Lock'"
+    query = """SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = 'octoadmin fast lane' AND wait_event_type = 'Lock'"""
     async with await psycopg.AsyncConnection.connect(conninfo, autocommit=True) as observer:
         for _ in range(1000):
             if (await observer.execute(query)).rowcount:
