@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 from django.db import connections
 
+from bench.processes import family
 from locks.actions import tokens
 from locks.actions.audit import Actor
 from locks.models import Space, Team, Waiter
@@ -23,7 +24,9 @@ PAIRS = 100
 ROUNDS = 5
 CROWD = 2_000
 AT_ONCE = 200
-SECONDS = 4.0
+# Many short turns: what slows the machine for a while slows both sides of a turn.
+TURNS = 9
+SECONDS = 2.0
 CLIENTS = 16
 
 
@@ -70,7 +73,7 @@ async def hand_overs(port: int, token: str) -> list[float]:
         leases = [await holder.call(f"/locks/{name}/acquire", {"ttl_seconds": 600}) for name in names]
         for waiter, name in zip(waiters, names, strict=True):
             await waiter.send(f"/locks/{name}/acquire", {"wait_seconds": 60, "ttl_seconds": 600})
-        await asyncio.sleep(1.5)
+        await until_in_line(PAIRS)
         for waiter, name, lease in zip(waiters, names, leases, strict=True):
             began = time.perf_counter()
             await holder.call(f"/locks/{name}/release", {"lease_id": lease["lease_id"]})
@@ -105,7 +108,7 @@ async def crowd(port: int, token: str, server: psutil.Process) -> tuple[list[flo
     await pairs_per_second(port, token, "warm")
     before = memory(server)
     peak = before
-    for turn in range(3):
+    for turn in range(TURNS):
         alone.append(await pairs_per_second(port, token, f"alone-{turn}"))
         holder = Client(port, token)
         leases = [
@@ -117,7 +120,7 @@ async def crowd(port: int, token: str, server: psutil.Process) -> tuple[list[flo
         peak = max(peak, memory(server))
         for client in (holder, *waiting):
             client.close()
-        await asyncio.sleep(3)
+        await until_in_line(0)
     return alone, beside, before, peak
 
 
@@ -127,10 +130,14 @@ async def gather_crowd(port: int, token: str, names: list[str]) -> list[Client]:
     for start in range(0, CROWD, AT_ONCE):
         for number, client in enumerate(crowd[start : start + AT_ONCE], start):
             await client.send(f"/locks/{names[number % len(names)]}/acquire", {"wait_seconds": 60})
-        async with asyncio.timeout(30):
-            while await asyncio.to_thread(_in_line) < start + AT_ONCE:  # noqa: ASYNC110 -- in another process
-                await asyncio.sleep(0.05)
+        await until_in_line(min(start + AT_ONCE, CROWD))
     return crowd
+
+
+async def until_in_line(count: int) -> None:
+    async with asyncio.timeout(30):
+        while await asyncio.to_thread(_in_line) != count:  # noqa: ASYNC110 -- in another process
+            await asyncio.sleep(0.05)
 
 
 def _in_line() -> int:
@@ -142,7 +149,7 @@ def _in_line() -> int:
 
 
 def memory(server: psutil.Process) -> float:
-    return max(child.memory_info().rss for child in server.children(recursive=True)) / 1e6
+    return max(process.memory_info().rss for process in family(server)) / 1e6
 
 
 def lines() -> Iterator[str]:
