@@ -44,6 +44,7 @@ def exchange(request: Request, *, retry_for: float) -> Call[Answer]:
             may_repeat = request.repeatable or not problem.may_have_arrived
             repeated = repeated or problem.may_have_arrived
         else:
+            repeated = repeated or response.repeated
             refusal = refused(response)
             if refusal is None:
                 return Answer(response.json(), response.sent_at, repeated)

@@ -38,7 +38,11 @@ class AsyncTransport:
             # A kept connection that the server had closed meanwhile.
             if not (request.repeatable and isinstance(problem.__cause__, aiohttp.ServerDisconnectedError)):
                 raise
-        return await self._send_once(request)
+        try:
+            return (await self._send_once(request))._replace(repeated=True)
+        except Unreachable as problem:
+            problem.may_have_arrived = True
+            raise
 
     async def _send_once(self, request: Request) -> Response:
         sent_at = clock.now()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -42,8 +43,8 @@ class BlockingTransport:
         self._pid = os.getpid()
 
     def send(self, request: Request) -> Response:
-        # A kept connection may have been closed by the server meanwhile, which shows only when it is used. What must
-        # not be sent twice goes over a new one.
+        # A kept connection may break when it is used, and nobody knows how far the request got. What must not be sent
+        # twice goes over a new one.
         kept = self._take() if request.repeatable else None
         if kept is not None:
             try:
@@ -51,6 +52,11 @@ class BlockingTransport:
             except Unreachable as problem:
                 if isinstance(problem.__cause__, TimeoutError):
                     raise
+            try:
+                return self._send_over(self._connect(request), request)._replace(repeated=True)
+            except Unreachable as problem:
+                problem.may_have_arrived = True
+                raise
         return self._send_over(self._connect(request), request)
 
     def stream(self, request: Request) -> tuple[Response, Iterator[bytes]]:
@@ -134,8 +140,15 @@ class BlockingTransport:
         return connection
 
     def _take(self) -> http.client.HTTPConnection | None:
-        with self._lock:
-            return self._kept.pop() if self._kept else None
+        """One that the server has not closed meanwhile, as far as we can see."""
+        while True:
+            with self._lock:
+                if not self._kept:
+                    return None
+                kept = self._kept.pop()
+            if not _has_ended(kept):
+                return kept
+            kept.close()
 
     def _keep(self, connection: http.client.HTTPConnection) -> None:
         with self._lock:
@@ -143,6 +156,13 @@ class BlockingTransport:
                 self._kept.append(connection)
                 return
         connection.close()
+
+
+def _has_ended(connection: http.client.HTTPConnection) -> bool:
+    """Nothing is expected between two requests: whatever has come is the end, or spoils the next answer."""
+    poll = select.poll()
+    poll.register(connection.sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _lines(connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> Iterator[bytes]:

@@ -25,12 +25,14 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """`sent_at` is when sending began, on `octo.clock`: nothing that the server did can have been before it."""
+    """`sent_at` is when sending began, on `octo.clock`: nothing that the server did can have been before it.
+    `repeated` means that it was sent once before, over a kept connection that broke."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
     sent_at: float
+    repeated: bool = False
 
     def json(self) -> Any:
         try:

@@ -14,6 +14,8 @@ import psutil
 
 OCTO = [sys.executable, "-m", "octo"]
 PATIENCE_SECONDS = 40
+# Of what is renewed while the test waits for that: half of it is left when the time has come, for a slow machine.
+TTL = 10
 
 
 def eventually(condition: Callable[[], Any], what: str = "") -> Any:

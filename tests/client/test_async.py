@@ -6,7 +6,8 @@ import inspect
 import pytest
 
 import octo
-from octo import AsyncClient, Client, Status
+from octo import AsyncClient, Client, Status, clock
+from tests.client.command_line import TTL
 
 
 def run(backend, work):
@@ -30,8 +31,10 @@ def test_both_clients_have_the_same_verbs():
 
 def test_a_block_renews_and_gives_back(backend, name):
     async def work(client: AsyncClient):
-        async with client.lock(name, ttl=2, metadata={"build": 1}) as lease:
-            await asyncio.sleep(2.5)
+        async with client.lock(name, ttl=TTL, metadata={"build": 1}) as lease:
+            first_end = lease.deadline
+            while clock.now() < first_end:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
             seen = await client.inspect(name)
             assert (seen.status, seen.fencing_token, seen.metadata) == ("held", lease.fencing_token, "build=1")
             with pytest.raises(octo.LockHeld):
@@ -47,9 +50,9 @@ def test_a_lost_lease_cuts_the_block_short(backend, operator, name):
         told = []
 
         async def block() -> None:
-            async with client.lock(name, ttl=2, interrupt=True, on_lost=told.append):
+            async with client.lock(name, ttl=TTL, interrupt=True, on_lost=told.append):
                 await asyncio.to_thread(operator.force_release, name, reason="gone")
-                await asyncio.sleep(30)
+                await asyncio.sleep(60)
 
         with pytest.raises(octo.LeaseLost):
             await block()
@@ -67,7 +70,7 @@ def test_many_wait_at_once_and_take_turns(backend, name):
 
         async def one(number: int) -> int:
             nonlocal most
-            async with client.lock(name, ttl=10, wait=20) as lease:
+            async with client.lock(name, ttl=60, wait=40) as lease:
                 inside.append(number)
                 most = max(most, len(inside))
                 await asyncio.sleep(0.01)
@@ -101,13 +104,20 @@ def test_a_singleton(backend, name):
     async def work(client: AsyncClient):
         calls = []
 
-        @client.singleton(name, ttl=30)
+        refused = asyncio.Event()
+
+        @client.singleton(name, ttl=60)
         async def report(number: int) -> int:
             calls.append(number)
-            await asyncio.sleep(0.2)
+            await refused.wait()
             return number
 
-        return await asyncio.gather(report(1), report(2)), calls
+        async def one(number: int) -> int | None:
+            result = await report(number)
+            refused.set()
+            return result
+
+        return await asyncio.gather(one(1), one(2)), calls
 
     results, calls = run(backend, work)
     assert sorted(results, key=str) in ([1, None], [2, None])

@@ -52,11 +52,9 @@ def test_the_guide_of_the_command_line(environment, backend, name, tmp_path):
 def deploy_meanwhile(backend) -> None:
     """For the part that watches: something has to happen."""
     with Client(backend.url, backend.worker_token) as client:
-        for _ in range(40):
-            client.acquire("deploy-docs", wait=5).release()
+        while watching.is_set():
+            client.acquire("deploy-docs", wait=30).release()
             time.sleep(0.5)
-            if not watching.is_set():
-                return
 
 
 watching = threading.Event()

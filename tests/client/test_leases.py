@@ -6,16 +6,18 @@ import time
 import pytest
 
 import octo
-from octo import Client, Happening, Status
-from tests.client.command_line import eventually
+from octo import Client, Happening, Status, clock
+from tests.client.command_line import PATIENCE_SECONDS, TTL, eventually
 
 
 def test_a_block_holds_the_lock_and_gives_it_back(client, name):
+    began = clock.now()
     with client.lock(name, ttl=30, owner="runner-7", metadata={"build": 1842, "why": "a release"}) as lease:
         seen = client.inspect(name)
         assert (seen.status, seen.owner, seen.fencing_token) == ("held", "runner-7", lease.fencing_token)
         assert seen.metadata == 'build=1842 why="a release"'
-        assert 29 < lease.remaining <= 30
+        assert began + 29 < lease.deadline <= clock.now() + 30
+        assert 0 < lease.remaining <= 30
         with pytest.raises(octo.LockHeld) as refused:
             client.acquire(name)
         assert refused.value.held is not None
@@ -25,10 +27,15 @@ def test_a_block_holds_the_lock_and_gives_it_back(client, name):
     assert not lease.lost
 
 
+def wait_past(end: float) -> None:
+    while clock.now() <= end:
+        time.sleep(0.1)
+
+
 def test_a_lease_is_renewed_while_the_block_runs(client, name):
     happenings = []
-    with client.lock(name, ttl=2, on_event=lambda what, *_: happenings.append(what)) as lease:
-        time.sleep(2.2)
+    with client.lock(name, ttl=TTL, on_event=lambda what, *_: happenings.append(what)) as lease:
+        wait_past(lease.deadline)
         assert lease.status is Status.HELD
         assert client.inspect(name).fencing_token == lease.fencing_token
     assert Happening.RENEWED in happenings
@@ -36,10 +43,10 @@ def test_a_lease_is_renewed_while_the_block_runs(client, name):
 
 
 def test_many_leases_are_renewed_by_one_thread_and_one_request(client, name):
-    before = threading.active_count()
-    with client.acquire_all([f"{name}/{number}" for number in range(20)], ttl=2) as leases:
-        time.sleep(2.2)
-        assert threading.active_count() == before + 1
+    before = set(threading.enumerate())
+    with client.acquire_all([f"{name}/{number}" for number in range(20)], ttl=TTL) as leases:
+        wait_past(max(lease.deadline for lease in leases))
+        assert len(set(threading.enumerate()) - before) == 1
         assert {lease.status for lease in leases} == {Status.HELD}
         assert len(list(client.locks(prefix=f"{name}/"))) == 20
     assert not list(client.locks(prefix=f"{name}/"))
@@ -60,22 +67,22 @@ def test_what_the_server_ends_is_lost(client, operator, name):
 
     def work(lease: octo.Lease) -> None:
         operator.force_release(name, reason="the host is gone", fencing_token=lease.fencing_token)
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(PATIENCE_SECONDS)
         with pytest.raises(octo.LeaseLost):
             lease.check()
 
-    assert ending_of(client, name, work, ttl=2, on_lost=told.append) is octo.LeaseLost
+    assert ending_of(client, name, work, ttl=TTL, on_lost=told.append) is octo.LeaseLost
     assert [lease.status for lease in told] == [Status.LOST]
 
 
 def test_a_lost_lease_is_not_taken_again(client, operator, name):
     def work(lease: octo.Lease) -> None:
         operator.force_release(name, reason="the host is gone")
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(PATIENCE_SECONDS)
         time.sleep(0.3)
         assert client.inspect(name).status == "free"
 
-    assert ending_of(client, name, work, ttl=2) is octo.LeaseLost
+    assert ending_of(client, name, work, ttl=TTL) is octo.LeaseLost
 
 
 def test_silence_is_not_loss_but_uncertainty(backend, wire, client, name):
@@ -84,12 +91,12 @@ def test_silence_is_not_loss_but_uncertainty(backend, wire, client, name):
 
     def work(lease: octo.Lease) -> None:
         wire.lose_answers()
-        assert lease.lost.wait(5)
+        assert lease.lost.wait(PATIENCE_SECONDS)
         # The server has renewed it all the while, and still we may not work on.
         assert client.inspect(name).status == "held"
 
     with Client(wire.url, backend.worker_token, retry_for=0.1) as deaf:
-        assert ending_of(deaf, name, work, ttl=2, on_lost=told.append) is octo.LeaseUncertain
+        assert ending_of(deaf, name, work, ttl=TTL, on_lost=told.append) is octo.LeaseUncertain
     assert [lease.status for lease in told] == [Status.UNCERTAIN]
 
 
@@ -104,28 +111,23 @@ def test_a_network_that_comes_back_in_time_costs_nothing(backend, wire, name):
         lease.check()
 
     with Client(wire.url, backend.worker_token) as client:
-        assert ending_of(client, name, work, ttl=4, on_event=lambda what, *_: happenings.append(what)) is None
+        assert ending_of(client, name, work, ttl=2 * TTL, on_event=lambda what, *_: happenings.append(what)) is None
 
 
 def test_an_acquire_is_tried_again_and_taken_once(backend, wire, client, name):
     """The first answer is lost. The second attempt has the same key, so it finds its own lease."""
-    wire.lose_answers()
-    timer = threading.Timer(0.5, wire.recover)
-    timer.start()
+    wire.lose_an_answer()
     with Client(wire.url, backend.worker_token) as unlucky, unlucky.lock(name, ttl=30) as lease:
         assert client.inspect(name).fencing_token == lease.fencing_token
         assert wire.connections > 1
-    timer.join()
 
 
 def test_a_release_whose_answer_was_lost_is_a_release(backend, wire, client, name):
     with Client(wire.url, backend.worker_token) as unlucky:
         lease = unlucky.acquire(name, ttl=30)
-        wire.lose_answers()
-        timer = threading.Timer(0.5, wire.recover)
-        timer.start()
+        wire.lose_an_answer()
         lease.release()
-        timer.join()
+        assert wire.connections > 1
     assert lease.status is Status.RELEASED
     assert client.inspect(name).status == "free"
 
@@ -136,9 +138,9 @@ def test_a_block_can_be_interrupted(client, operator, name, where):
 
     def work() -> None:
         try:
-            with client.lock(name, ttl=2, interrupt=True):
+            with client.lock(name, ttl=TTL, interrupt=True):
                 operator.force_release(name, reason="the host is gone")
-                for _ in range(100):
+                for _ in range(10 * PATIENCE_SECONDS):
                     time.sleep(0.1)
                 outcome.append("worked on")
         except octo.LeaseLost:
@@ -156,9 +158,13 @@ def test_a_block_can_be_interrupted(client, operator, name, where):
 def test_waiting_until_the_holder_is_done(client, name):
     holder = client.acquire(name, ttl=30)
     waited_for = []
+
+    def let_go(held: octo.Held) -> None:
+        waited_for.append(held)
+        timer.start()
+
     timer = threading.Timer(0.5, holder.release)
-    timer.start()
-    with client.lock(name, ttl=30, wait=20, on_wait=waited_for.append) as lease:
+    with client.lock(name, ttl=30, wait=PATIENCE_SECONDS, on_wait=let_go) as lease:
         assert lease.fencing_token > holder.fencing_token
     timer.join()
     assert waited_for[0].fencing_token == holder.fencing_token
@@ -167,11 +173,18 @@ def test_waiting_until_the_holder_is_done(client, name):
 def test_a_long_wait_takes_nothing_from_the_lease(client, name):
     """The deadline is counted from when we asked, and that was longer ago than the lease lasts: so we ask anew."""
     holder = client.acquire(name, ttl=60)
-    timer = threading.Timer(2.5, holder.release)
+    released_at = 0.0
+
+    def let_go() -> None:
+        nonlocal released_at
+        released_at = clock.now()
+        holder.release()
+
+    timer = threading.Timer(TTL + 0.5, let_go)
     timer.start()
-    lease = client.acquire(name, ttl=2, wait=30)
+    lease = client.acquire(name, ttl=TTL, wait=PATIENCE_SECONDS)
     timer.join()
-    assert 1 < lease.remaining <= 2
+    assert released_at + TTL - 1 < lease.deadline <= clock.now() + TTL
     lease.release()
 
 
@@ -229,13 +242,13 @@ def test_a_singleton_runs_once_at_a_time(client, name):
     @client.singleton(name, ttl=30)
     def report(number: int) -> int:
         inside.set()
-        done.wait(10)
+        done.wait(PATIENCE_SECONDS)
         return number
 
     results: list[int | None] = []
     thread = threading.Thread(target=lambda: results.append(report(1)))
     thread.start()
-    inside.wait(10)
+    assert inside.wait(PATIENCE_SECONDS)
     assert report(2) is None
     done.set()
     thread.join()

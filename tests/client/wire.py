@@ -10,6 +10,7 @@ class Wire:
         self._server_port = port
         self._sockets: list[socket.socket] = []
         self._losing_answers = False
+        self._losing_one = False
         self._down = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -23,6 +24,10 @@ class Wire:
     def lose_answers(self) -> None:
         """Requests arrive and are carried out; nobody hears of it."""
         self._losing_answers = True
+
+    def lose_an_answer(self) -> None:
+        """The next one, and no other."""
+        self._losing_one = True
 
     def go_down(self) -> None:
         """Nothing gets through, in either direction."""
@@ -65,10 +70,14 @@ class Wire:
                 return socket.create_connection(("127.0.0.1", self._server_port))
         return None
 
+    def _is_lost(self) -> bool:
+        lost, self._losing_one = self._losing_answers or self._losing_one, False
+        return lost
+
     def _pass_on(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
-                if answers and self._losing_answers:
+                if answers and self._is_lost():
                     break
                 target.sendall(data)
         # Whoever waits for more is told that there is none.
