@@ -19,7 +19,7 @@ from locks.engine.operations import acquire
 from locks.models import Event, Invite, Lock, Membership, Role, Space, Token, User, Webhook
 from tests import database
 from tests.conftest import PASSWORD, issue
-from tests.locks.engine.meanwhile import meanwhile
+from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -146,8 +146,8 @@ def test_two_who_want_the_same_name_at_once_are_one_who_has_it_and_one_who_is_to
         while len(second.waiting()) < 2:
             assert not refused.done()
         other.rollback()
-        assert joined.result(10)["Location"] == "/ui/blue/"
-        reply = refused.result(10)
+        assert joined.result(LONGEST_WAIT)["Location"] == "/ui/blue/"
+        reply = refused.result(LONGEST_WAIT)
     assert (reply.status_code, "Somebody has this name" in reply.content.decode()) == (422, True)
     assert Membership.objects.filter(team=blue).count() == 2
     assert invites.open_invites().count() == 1, "theirs is still good"
@@ -163,7 +163,7 @@ def test_an_address_that_somebody_takes_at_that_moment_is_refused_like_any_other
         other.execute("UPDATE octo_user SET email = 'us@example.com' WHERE username = 'alice'")
         changing = person.waits(browser.post, "/ui/account/profile", {"email": "us@example.com"})
         other.commit()
-        reply = changing.result(10)
+        reply = changing.result(LONGEST_WAIT)
     assert (reply.status_code, "Somebody else has this address" in reply.content.decode()) == (422, True)
     bob.refresh_from_db()
     assert bob.email == "bob@example.com"
@@ -213,7 +213,7 @@ def test_an_admin_who_is_demoted_in_that_moment_is_told_so(blue, space, alice):
         creating = person.waits(browser.post, "/ui/blue/main/webhooks/new", form)
         other.execute("UPDATE octo_membership SET role = 'viewer'")
         other.commit()
-        assert creating.result(10).status_code == 403
+        assert creating.result(LONGEST_WAIT).status_code == 403
     assert not Webhook.objects.exists()
 
 
@@ -230,7 +230,7 @@ def test_a_token_that_is_revoked_in_that_moment_leaves_no_other_behind(space):
         issuing = program.waits(issues)
         other.execute("UPDATE octo_token SET revoked_at = now()")
         other.commit()
-        assert issuing.result(10).status_code == 401
+        assert issuing.result(LONGEST_WAIT).status_code == 401
     assert [token.name for token in Token.objects.all()] == ["manager"]
 
 
@@ -280,7 +280,9 @@ def test_revoking_and_releasing_leaves_nothing_however_busy_the_token_is(space, 
         return work
 
     def revokes():
-        time.sleep(0.5)
+        while not Lock.objects.filter(lease_id__isnull=False).exists():
+            time.sleep(0.01)
+        time.sleep(0.2)
         tokens.revoke(actor=Actor.of_user(alice), token=token)
         released = leases.take_back(actor=Actor.of_user(alice), space=space, token=token, reason="lost")
         left = leases.live_leases(space=space, token=token).count()
@@ -309,8 +311,8 @@ def test_a_claim_that_waited_while_its_token_was_revoked_is_taken_back_too(space
         time.sleep(0.3)
         assert not releasing.done()
         other.rollback()
-        assert claimed.result(10) == "acquired"
-        assert releasing.result(10) == 1
+        assert claimed.result(LONGEST_WAIT) == "acquired"
+        assert releasing.result(LONGEST_WAIT) == 1
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
@@ -328,8 +330,8 @@ def test_a_space_in_which_somebody_claims_at_that_moment_is_not_archived(blue, s
         while not Space.objects.filter(pk=space.pk, archived_at__isnull=False).exists():
             assert not archiving.done()
         other.rollback()
-        assert claimed.result(10) == "acquired"
-        assert isinstance(archiving.exception(10), spaces.LocksAreHeld)
+        assert claimed.result(LONGEST_WAIT) == "acquired"
+        assert isinstance(archiving.exception(LONGEST_WAIT), spaces.LocksAreHeld)
     space.refresh_from_db()
     assert space.archived_at is None
     assert Lock.objects.filter(lease_id__isnull=False).count() == 1

@@ -58,12 +58,19 @@ class Meanwhile:
         return now
 
 
+def _be_patient() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET lock_timeout = '{LONGEST_WAIT}s'")
+
+
 @contextmanager
 def meanwhile() -> Iterator[Meanwhile]:
+    """Waits for as long as the test takes, however slow the machine is; a server's request would give up sooner."""
     with (
         psycopg.connect(database.conninfo(connection.settings_dict["NAME"]), autocommit=True) as observer,
         ThreadPoolExecutor(max_workers=1) as threads,
     ):
+        threads.submit(_be_patient).result(LONGEST_WAIT)
         try:
             yield Meanwhile(threads, observer)
         finally:

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from locks.models import Event, Lock, Space
+from tests.locks.engine.passing_time import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -117,17 +118,17 @@ def test_a_delay_closes_the_name_after_release(engine):
     engine.release("deploy-main", lease.lease_id)
     refused = engine.acquire("deploy-main")
     assert refused.verdict == "delayed"
-    assert timedelta(seconds=29) < refused.available_at - refused.now <= timedelta(seconds=30)
+    assert lease.now + timedelta(seconds=30) < refused.available_at < refused.now + timedelta(seconds=30)
     assert engine.inspect("deploy-main").verdict == "delayed"
 
 
 def test_a_delay_follows_expiry_too_counted_from_the_expiry(engine):
-    lease = engine.acquire("deploy-main", ttl_seconds=1, lock_delay_seconds=1)
-    time.sleep(1.05)
+    lease = engine.acquire("deploy-main", ttl_seconds=60, lock_delay_seconds=60)
+    pass_seconds(61)
     refused = engine.acquire("deploy-main")
     assert refused.verdict == "delayed"
-    assert refused.available_at == lease.expires_at + timedelta(seconds=1)
-    time.sleep(1.0)
+    assert refused.available_at == lease.expires_at + timedelta(seconds=60 - 61)
+    pass_seconds(60)
     assert engine.acquire("deploy-main").verdict == "acquired"
     assert kinds("deploy-main") == ["acquired", "expired", "acquired"]
 
@@ -209,13 +210,13 @@ class TestLimits:
         assert engine.acquire("b", metadata="x" * 1025).verdict == "metadata_too_long"
 
     def test_the_longest_hold_caps_every_expiry(self, engine, space):
-        Space.objects.filter(pk=space.pk).update(max_hold_seconds=2)
-        lease = engine.acquire("deploy-main", ttl_seconds=60)
-        assert lease.expires_at - lease.acquired_at == timedelta(seconds=2)
-        renewed = engine.renew("deploy-main", lease.lease_id, ttl_seconds=60)
+        Space.objects.filter(pk=space.pk).update(max_hold_seconds=120)
+        lease = engine.acquire("deploy-main", ttl_seconds=600)
+        assert lease.expires_at - lease.acquired_at == timedelta(seconds=120)
+        renewed = engine.renew("deploy-main", lease.lease_id, ttl_seconds=600)
         assert renewed.expires_at == lease.expires_at
-        time.sleep(2.05)
-        assert engine.renew("deploy-main", lease.lease_id, ttl_seconds=60).verdict == "no_lease"
+        pass_seconds(121)
+        assert engine.renew("deploy-main", lease.lease_id, ttl_seconds=600).verdict == "no_lease"
 
     def test_a_longest_hold_that_was_lowered_ends_the_renewals(self, engine, space):
         lease = engine.acquire("deploy-main", ttl_seconds=60)

@@ -49,6 +49,10 @@ def work_on(name: str) -> None:
     Lock.objects.select_for_update(no_key=True).get(name=name)
 
 
+# Until a lease runs out that must not have run out before the test got so far.
+SOON = 6
+
+
 def wait_until_over(lease, other) -> None:
     while other.now() <= lease.expires_at:
         time.sleep(0.01)
@@ -62,7 +66,7 @@ def give_up(future):
 
 class TestAcquire:
     def test_a_lease_renewed_meanwhile_is_held(self, engine, other):
-        lease = engine.acquire("deploy", ttl_seconds=1, owner="first")
+        lease = engine.acquire("deploy", ttl_seconds=SOON, owner="first")
         with transaction.atomic():
             renewed = engine.renew("deploy", lease.lease_id, ttl_seconds=60)
             wait_until_over(lease, other)
@@ -72,7 +76,7 @@ class TestAcquire:
         assert kinds() == ["acquired"]
 
     def test_a_renewal_that_was_rolled_back_does_not_count(self, engine, other):
-        lease = engine.acquire("deploy", ttl_seconds=1)
+        lease = engine.acquire("deploy", ttl_seconds=SOON)
         with transaction.atomic():
             engine.renew("deploy", lease.lease_id, ttl_seconds=60)
             wait_until_over(lease, other)
@@ -126,7 +130,7 @@ class TestAcquire:
         assert [answer.verdict for answer in second.result(LONGEST_WAIT)] == ["acquired", "acquired"]
 
     def test_a_lease_renewed_while_the_batch_waited_elsewhere_is_not_taken(self, engine, other, free):
-        short = engine.acquire("short", ttl_seconds=1)
+        short = engine.acquire("short", ttl_seconds=SOON)
         asked = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
         with meanwhile() as holder, transaction.atomic():
             work_on("deploy")
@@ -213,7 +217,7 @@ class TestNewNames:
 
 class TestHolders:
     def test_a_renewal_that_waited_past_the_expiry_revives_nothing(self, engine, other):
-        lease = engine.acquire("deploy", ttl_seconds=1)
+        lease = engine.acquire("deploy", ttl_seconds=SOON)
         with transaction.atomic():
             work_on("deploy")
             renewal = other.waits(engine.renew, "deploy", lease.lease_id)
@@ -226,7 +230,7 @@ class TestHolders:
         [(renew, requests.Renew, "renewed"), (release, requests.Release, "released")],
     )
     def test_nor_one_that_waited_for_another_of_its_batch(self, engine, other, operation, request_type, done):
-        leases = [engine.acquire("a", ttl_seconds=1), engine.acquire("b")]
+        leases = [engine.acquire("a", ttl_seconds=SOON), engine.acquire("b")]
         asked = [request_type(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
         with transaction.atomic():
             work_on("b")
@@ -238,7 +242,7 @@ class TestHolders:
         ]
 
     def test_a_release_that_waited_past_the_expiry_releases_nothing(self, engine, other):
-        lease = engine.acquire("deploy", ttl_seconds=1)
+        lease = engine.acquire("deploy", ttl_seconds=SOON)
         with transaction.atomic():
             work_on("deploy")
             release = other.waits(engine.release, "deploy", lease.lease_id)

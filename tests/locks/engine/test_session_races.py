@@ -17,6 +17,8 @@ from tests.locks.engine.test_waiting import Waiting
 
 pytestmark = pytest.mark.usefixtures("committed")
 
+LEFT = 6
+
 
 @pytest.fixture
 def other(committed):
@@ -26,11 +28,11 @@ def other(committed):
 
 @pytest.fixture
 def session(engine):
-    """About to end: half a second is left of it."""
-    found = engine.open_session(ttl_seconds=10, owner="first").session_id
+    """About to end: as much is left of it as the test may need until then."""
+    found = engine.open_session(ttl_seconds=60, owner="first").session_id
     engine.acquire("deploy", ttl_seconds=3600, session_id=found)
     engine.acquire("other", ttl_seconds=3600, session_id=found)
-    pass_seconds(9.5)
+    pass_seconds(60 - LEFT)
     return found
 
 
@@ -82,8 +84,8 @@ def test_a_keepalive_that_was_rolled_back_does_not(engine, other, session):
 
 def test_once_declared_dead_no_keepalive_revives_it(engine, other, session):
     """It began in time, and would have been in time without the wait; but its lock has another holder by then."""
+    pass_seconds(LEFT)
     with transaction.atomic():
-        wait_until_over(session, other)
         assert engine.acquire("deploy", owner="second").verdict == "acquired"
         late = other.waits(engine.keep_alive, session)
     assert late.result(LONGEST_WAIT).verdict == "session_over"
@@ -184,7 +186,7 @@ def test_a_lock_that_others_took_from_a_dying_session_is_left_to_them(engine, ot
 def test_a_batch_with_locks_of_dead_and_living_sessions(engine, session):
     living = engine.open_session().session_id
     engine.acquire("living", session_id=living)
-    pass_seconds(1)
+    pass_seconds(LEFT)
     asked = [
         requests.Acquire(digest=engine.digest, name=name) for name in ("deploy", "living", "other", "deploy", "new")
     ]
@@ -193,7 +195,7 @@ def test_a_batch_with_locks_of_dead_and_living_sessions(engine, session):
 
 
 def test_two_sweeps_at_once_free_each_lock_once(engine, other, session):
-    pass_seconds(1)
+    pass_seconds(LEFT)
     first = other.starts(lambda: perform(sweep_sessions()))
     perform(sweep_sessions())
     first.result(LONGEST_WAIT)
