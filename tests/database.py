@@ -35,7 +35,8 @@ def _set_up_environment(data_dir: Path) -> None:
 
 
 def conninfo(database: str) -> str:
-    return make_conninfo(os.environ[SERVER], dbname=database)
+    """With more patience than a server has: a machine that runs many tests at once answers when it can."""
+    return make_conninfo(os.environ[SERVER], dbname=database, connect_timeout=30)
 
 
 @contextmanager

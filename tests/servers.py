@@ -1,6 +1,7 @@
 """Real server processes on a free port, and a client for them."""
 
 import http.client
+import itertools
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import Path
@@ -18,13 +19,20 @@ from typing import Any
 from tests.preloaded import ForkedServer, fork_server
 
 PROJECT_DIR = Path(__file__).parent.parent
-START_SECONDS = 30
+START_SECONDS = 50
+
+
+# Below those that the system gives out to whoever asks for any, and a part of them for each process of xdist: so that
+# nobody has taken it by the time that a server listens there.
+_ports = itertools.cycle(range(20_000, 20_500))
 
 
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 20
+    while True:
+        port = next(_ports) + 500 * worker
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @dataclass
@@ -118,7 +126,7 @@ class RunningServer:
             return
         self.process.terminate()
         try:
-            self.process.wait(10)
+            self.process.wait(20)
         except subprocess.TimeoutExpired:
             self.kill()
 

@@ -15,6 +15,7 @@ from contextlib import closing
 import pytest
 
 from octoadmin.serving.request_body import LARGEST_BODY
+from tests.servers import free_port
 
 
 class Server:
@@ -22,7 +23,7 @@ class Server:
         self.port = port
 
     def connect(self) -> "closing[http.client.HTTPConnection]":
-        return closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=10))
+        return closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30))
 
     def get(self, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
         with self.connect() as connection:
@@ -32,16 +33,14 @@ class Server:
 
     def say(self, raw: bytes) -> bytes:
         """What the server answers before it hangs up."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as talk:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as talk:
             talk.sendall(raw)
             return b"".join(iter(lambda: talk.recv(65536), b""))
 
 
 @pytest.fixture(scope="module")
 def server(django_db_setup: None) -> Iterator[Server]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = {**os.environ, "PORT": str(port), "OCTO_WORKERS": "1"}
     process = subprocess.Popen([sys.executable, "-m", "octoadmin.server"], env=environment)
     try:
@@ -49,7 +48,7 @@ def server(django_db_setup: None) -> Iterator[Server]:
         _wait_until_served(found, process)
         yield found
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 0
+        assert process.wait(20) == 0
     finally:
         if process.poll() is None:
             process.kill()

@@ -6,7 +6,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ import psycopg
 import pytest
 
 from octoadmin.postgres import Cluster
+from tests.servers import free_port
 
 PROJECT = Path(__file__).resolve().parents[2]
 SERVING = "Ctrl-C stops everything."
@@ -30,12 +30,6 @@ STOPPING_SECONDS = 15
 OURS = ("DATABASE_URL", "CELERY_BROKER_URL", "SECRET_KEY", "HOST", "ALLOWED_HOSTS", "LOG_FORMAT", "DEBUG")
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("up")]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def processes_of(data: Path) -> list[psutil.Process]:
@@ -92,6 +86,11 @@ class Up:
         children = psutil.Process(self.process.pid).children()
         (child,) = [one for one in children if any(word in " ".join(one.cmdline()) for word in words)]
         return child
+
+    def failed_to_start(self) -> bool:
+        """Once it has ended, by itself and in order, and all that belonged to it has."""
+        self.process.wait(STARTING_SECONDS)
+        return self.ended() == 1
 
     def ended(self) -> int:
         """The exit code, once it has ended and all that belonged to it has."""
@@ -287,7 +286,7 @@ def test_a_second_one_on_the_same_data_is_refused_and_told_of_the_first(running:
 
 def test_a_taken_port_is_named_before_anything_is_started(data: Path, running: Up) -> None:
     up = start(data, port=running.port)
-    assert up.ended() == 1
+    assert up.failed_to_start()
     assert f"Port {running.port} on 127.0.0.1 is taken" in up.complained
     assert f"PORT={running.port + 1}" in up.complained
     assert up.complained.count("\n") == 1
@@ -300,7 +299,7 @@ def test_a_database_that_is_not_there_is_a_sentence_without_the_password(data: P
         DATABASE_URL=f"postgresql://octo:kept-secret@127.0.0.1:{free_port()}/octo",
         SECRET_KEY="x" * 50,
     )
-    assert up.ended() == 1
+    assert up.failed_to_start()
     assert "Connection refused" in up.complained
     assert "Set DATABASE_URL" in up.complained
     assert "kept-secret" not in up.complained
@@ -315,7 +314,7 @@ def test_a_broken_cluster_is_reported_with_its_log(data: Path) -> None:
         shutil.chown(data / "postgres", "nobody")
     (data / "postgres").chmod(0o700)
     up = start(data)
-    assert up.ended() == 1
+    assert up.failed_to_start()
     assert "The embedded PostgreSQL did not start" in up.complained
     assert str(data / "logs" / "postgres.log") in up.complained
     assert "Traceback" not in up.complained
@@ -323,5 +322,5 @@ def test_a_broken_cluster_is_reported_with_its_log(data: Path) -> None:
 
 def test_an_address_of_another_machine_is_refused(data: Path) -> None:
     up = start(data, HOST="192.0.2.1")
-    assert up.ended() == 1
+    assert up.failed_to_start()
     assert "HOST=192.0.2.1 is not an address of this machine" in up.complained
