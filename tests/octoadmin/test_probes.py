@@ -41,18 +41,11 @@ def proxy(django_db_setup: None, django_db_blocker: Any) -> Iterator[PostgresPro
     with tempfile.TemporaryDirectory() as directory, django_db_blocker.unblock():
         connection.close()
         proxy = PostgresProxy(Path(directory), params=connection.get_connection_params())
-        # Two seconds is the least that libpq waits for a connection.
-        changed.update(HOST=directory, PORT="5432", OPTIONS={**original["OPTIONS"], "connect_timeout": 2})
+        changed.update(HOST=directory, PORT="5432")
         yield proxy
         proxy.close()
         connection.close()
         changed.update(original)
-
-
-@pytest.fixture
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("octoadmin.probes.views.PATIENCE_SECONDS", 0.2)
-    monkeypatch.setattr("octoadmin.probes.counters.PATIENCE_SECONDS", 0.2)
 
 
 def samples(client: Client) -> dict[tuple[str, ...], float]:
@@ -93,12 +86,17 @@ def test_health_is_ok_again_when_the_database_is_back(client: Client, proxy: Pos
     assert client.get("/health").status_code == 200
 
 
-@pytest.mark.usefixtures("_impatient")
-def test_health_does_not_wait_for_a_silent_database(client: Client, proxy: PostgresProxy) -> None:
+def test_health_does_not_wait_for_a_silent_database(
+    client: Client, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert client.get("/health").status_code == 200
     proxy.freeze()
-    # It answers at all.
-    assert client.get("/health").status_code == 503
+    with monkeypatch.context() as impatient:
+        impatient.setattr("octoadmin.probes.views.PATIENCE_SECONDS", 0.2)
+        # Two seconds is the least that libpq waits for a connection.
+        impatient.setitem(connection.settings_dict["OPTIONS"], "connect_timeout", 2)
+        # It answers at all.
+        assert client.get("/health").status_code == 503
     proxy.thaw()
     assert client.get("/health").status_code == 200
 
@@ -114,7 +112,12 @@ def test_status_counts(client: Client, space: Space, red_space: Space) -> None:
 
 
 @pytest.mark.django_db
-def test_status_asks_at_most_once_a_second(client: Client, django_assert_num_queries: Any) -> None:
+def test_status_asks_at_most_once_a_second(
+    client: Client, django_assert_num_queries: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert latest._seconds == 1
+    # A second that ends when the test has seen it.
+    monkeypatch.setattr(latest, "_seconds", 60)
     first = client.get("/status").json()["server_time"]
     time.sleep(0.01)
     with django_assert_num_queries(0):

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import ip_network
 from typing import Any
 
@@ -236,17 +236,21 @@ def gauge(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, labels)
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+
+
 def test_too_many_waiting_requests_are_told_to_come_back() -> None:
     go = threading.Event()
 
     def view(_environ: dict[str, Any]) -> HttpResponse:
-        go.wait(10)
+        go.wait()
         return HttpResponse()
 
     async def talk(lane: SyncLane) -> None:
         admitted = [asyncio.create_task(ask(lane)) for _ in range(3)]
-        await asyncio.sleep(0.05)
-        assert gauge("octoadmin_requests_in_flight", lane="sync") == 3
+        await until(lambda: gauge("octoadmin_requests_in_flight", lane="sync") == 3)
         assert gauge("octoadmin_requests_waiting") == 2
         reply = await ask(lane)
         go.set()
@@ -270,14 +274,18 @@ def test_requests_are_counted_by_what_came_of_them() -> None:
 
 
 def test_stopping_lets_requests_end_and_takes_no_more() -> None:
+    go = threading.Event()
+
     def view(_environ: dict[str, Any]) -> HttpResponse:
-        threading.Event().wait(0.2)
+        go.wait()
         return HttpResponse(b"done")
 
     async def talk(lane: SyncLane) -> None:
         under_way = [asyncio.create_task(ask(lane)) for _ in range(2)]
-        await asyncio.sleep(0.05)
+        await until(lambda: gauge("octoadmin_requests_waiting") == 1)
         stopping = asyncio.create_task(asyncio.to_thread(lane.stop))
+        await until(lambda: lane._threads._stopping)
+        go.set()
         assert [reply.body for reply in await asyncio.gather(*under_way)] == [b"done", b"done"]
         await stopping
         refused(await ask(lane), 503, "unavailable")
@@ -312,7 +320,7 @@ def test_the_thread_that_was_idle_last_works_first() -> None:
         pids = set()
         for _ in range(5):
             pids.add((await ask(lane)).json)
-            await asyncio.sleep(0.01)
+            await until(lambda: len(lane._threads._idle) == 8)
         return pids
 
     assert len(on_lane(backend_pid, talk, threads=8)) == 1

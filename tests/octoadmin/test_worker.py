@@ -22,7 +22,7 @@ from tests.servers import PROJECT_DIR, RunningServer
 
 PATIENCE_SECONDS = 40
 # Two are promised; the rest is for a machine that runs other tests beside this one.
-MOST_OVERDUE_MS = 8000
+MOST_OVERDUE_MS = 15_000
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("up")]
 

@@ -27,8 +27,6 @@ from tests.locks.engine.meanwhile import Meanwhile, meanwhile
 pytestmark = pytest.mark.usefixtures("committed")
 
 LONGEST_WAIT = 20
-# Enough for a statement on a busy machine.
-ANSWER_SECONDS = 1.0
 
 
 @pytest.fixture
@@ -106,14 +104,23 @@ def still_there() -> "asyncio.Future[None]":
     return asyncio.get_running_loop().create_future()
 
 
+@pytest.fixture
+def _patience(monkeypatch):
+    """A statement takes as long as it takes on a busy machine, unless the test has frozen the database."""
+    monkeypatch.setattr(desk, "ANSWER_SECONDS", LONGEST_WAIT)
+
+
 @contextmanager
 def frozen(*process_ids: int) -> Iterator[None]:
+    """And nobody waits for an answer for long."""
     if not connection.settings_dict["HOST"].startswith("/"):
         pytest.skip("the database's processes may be another machine's")
     for process_id in process_ids:
         os.kill(process_id, signal.SIGSTOP)
     try:
-        yield
+        with pytest.MonkeyPatch.context() as impatient:
+            impatient.setattr(desk, "ANSWER_SECONDS", 1.0)
+            yield
     finally:
         for process_id in process_ids:
             os.kill(process_id, signal.SIGCONT)
@@ -131,12 +138,12 @@ def test_whoever_has_hung_up_by_its_turn_is_granted_nothing(asks):
     assert not Event.objects.filter(kind="acquired").exists()
 
 
-def test_a_database_that_stops_answering_keeps_nobody_past_their_time(asks, holds, backends, in_line, monkeypatch):
-    monkeypatch.setattr(desk, "ANSWER_SECONDS", ANSWER_SECONDS)
+@pytest.mark.usefixtures("_patience")
+def test_a_database_that_stops_answering_keeps_nobody_past_their_time(asks, holds, backends, in_line):
     lets_go = holds()
 
     async def talk(line: Line) -> None:
-        turn = asyncio.create_task(line.turn(asks(), wait_seconds=1, gone=still_there()))
+        turn = asyncio.create_task(line.turn(asks(), wait_seconds=8, gone=still_there()))
         await until(in_line)
         with frozen(*backends()):
             with pytest.raises(Unavailable):
@@ -147,9 +154,9 @@ def test_a_database_that_stops_answering_keeps_nobody_past_their_time(asks, hold
     assert not Event.objects.filter(owner="somebody").exists()
 
 
+@pytest.mark.usefixtures("_patience")
 def test_what_a_frozen_database_was_asked_for_is_not_done_when_it_goes_on(asks, holds, backends, in_line, monkeypatch):
     """Whoever asked was told that it is not available, and has left."""
-    monkeypatch.setattr(desk, "ANSWER_SECONDS", ANSWER_SECONDS)
     holds()
 
     async def talk(line: Line) -> None:
@@ -159,6 +166,7 @@ def test_what_a_frozen_database_was_asked_for_is_not_done_when_it_goes_on(asks, 
         with frozen(stuck):
             with pytest.raises(Unavailable):
                 await line.turn(asks(owner="second"), wait_seconds=30, gone=still_there())
+            monkeypatch.setattr(desk, "ANSWER_SECONDS", LONGEST_WAIT)
             third = asyncio.create_task(line.turn(asks(owner="third"), wait_seconds=30, gone=still_there()))
             await until(lambda: len(in_line()) == 2)
         await until(lambda: stuck not in backends())

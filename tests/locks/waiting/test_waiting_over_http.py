@@ -116,8 +116,8 @@ def test_a_waiter_is_answered_when_the_lock_is_released(line):
 
 
 def test_held_after_a_wait_says_how_long_and_where(line, place):
-    line.joins("first", seconds=20)
-    status, answer = line.joins("second", seconds=1).answer()
+    line.joins("first")
+    status, answer = line.waits("second", seconds=1).answer()
     assert (status, answer["status"], answer["queue_position"], answer["waiters"]) == (200, "held", 2, 1)
     assert 1000 <= answer["waited_ms"] < 10_000
     assert line.in_line().get().owner == "first"
@@ -184,17 +184,17 @@ def test_what_is_handed_to_a_request_that_nobody_waits_for_is_given_on(line):
     line.joins("somebody")
     stray = requests.Wait(
         digest=sha256(line.token.encode()).hexdigest(), name=f"{line.name}stray", owner="nobody", ttl_seconds=600,
-        server_id=line.in_line().get().server_id, wait_ms=20_000,
+        server_id=line.in_line().get().server_id, wait_ms=50_000,
     )  # fmt: skip
     assert perform(stand_in_line([stray]))[0].verdict == "waiting"
     line.release(lease["lease_id"], name="stray")
-    until(lambda: line.happened(owner="nobody", kind="released").exists(), seconds=5)
+    until(lambda: line.happened(owner="nobody", kind="released").exists())
     assert line.looks("stray")["status"] == "free"
 
 
 def test_all_or_none_with_a_wait(line):
     other = line.acquire("other")
-    waiter = line.asks_for_all("free", "other", "", wait_seconds=20, owner="all")
+    waiter = line.asks_for_all("free", "other", "", wait_seconds=50, owner="all")
     until(lambda: line.in_line().exists())
     line.release()
     until(lambda: line.in_line("other").exists())
@@ -207,9 +207,9 @@ def test_all_or_none_with_a_wait(line):
 
 
 def test_a_retry_for_all_takes_over(line):
-    first = line.asks_for_all("other", "", wait_seconds=20, key="k")
+    first = line.asks_for_all("other", "", wait_seconds=50, key="k")
     until(lambda: line.in_line().exists())
-    second = line.asks_for_all("other", "", wait_seconds=20, key="k")
+    second = line.asks_for_all("other", "", wait_seconds=50, key="k")
     assert first.answer()[1]["status"] == "held"
     line.release()
     assert second.answer()[1]["status"] == "acquired"
@@ -225,7 +225,7 @@ def test_all_or_none_in_vain(line):
 def test_two_that_want_the_same_names_both_get_them(line):
     """In whatever order they name them."""
     other = line.acquire("other")
-    waiters = [line.asks_for_all(*names, wait_seconds=20) for names in (("", "other"), ("other", ""))]
+    waiters = [line.asks_for_all(*names, wait_seconds=50) for names in (("", "other"), ("other", ""))]
     until(lambda: line.in_line().count() == 2)
     line.release()
     line.release(other["lease_id"], name="other")

@@ -37,13 +37,13 @@ class Waiter:
         self._socket.close()
 
 
-def waits_for(server: RunningServer, token: str, name: str, *, seconds: int = 20, key: str | None = None, **terms: Any):
+def waits_for(server: RunningServer, token: str, name: str, *, seconds: int = 50, key: str | None = None, **terms: Any):
     headers = {"Idempotency-Key": key} if key else {}
     return Waiter(server, token, f"/locks/{name}/acquire", {"wait_seconds": seconds, **terms}, **headers)
 
 
-def until(condition: Any, *, seconds: float = LONGEST) -> None:
-    deadline = time.monotonic() + seconds
+def until(condition: Any) -> None:
+    deadline = time.monotonic() + LONGEST
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.01)

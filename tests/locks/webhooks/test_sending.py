@@ -21,11 +21,6 @@ def receiver() -> Iterator[Receiver]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def _impatience(monkeypatch) -> None:
-    monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 1.0)
-
-
 def post(url: str, **options) -> Sent:
     return send(url, body=b"{}", headers={"X-Kind": "test"}, **{"allowed": LOOPBACK, **options})
 
@@ -47,10 +42,13 @@ def test_a_delivery_arrives_with_its_headers(receiver) -> None:
         ("/drips", None, "The receiver was too slow."),
     ],
 )
-def test_a_receiver_that_does_not_take_it(receiver, path, status, problem) -> None:
+def test_a_receiver_that_does_not_take_it(receiver, path, status, problem, monkeypatch) -> None:
+    if status is None:
+        monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 1.0)
     sent = post(receiver.url + path)
     assert (sent.status, sent.problem, sent.is_delivered) == (status, problem, False)
-    assert sent.took_ms < 5000
+    # Those that are slow would take a minute.
+    assert sent.took_ms < 30_000
     assert receiver.at("/well") == []
 
 

@@ -9,9 +9,9 @@ import pytest
 from django.db import connection
 
 from locks.models import Event, Lock, Space
-from octoadmin.fast_lane import combiner
+from octoadmin.fast_lane import combiner, mending
 from tests.conftest import issue
-from tests.octoadmin.fast_lane.lanes import Lanes, counted, on_lanes, row_locked, somebody_waits
+from tests.octoadmin.fast_lane.lanes import LONGEST_TALK, Lanes, counted, on_lanes, row_locked, somebody_waits
 from tests.octoadmin.http_client import connected, head_of
 from tests.octoadmin.postgres_proxy import PostgresProxy
 
@@ -25,7 +25,7 @@ def proxy() -> Iterator[PostgresProxy]:
     original = dict(changed)
     with tempfile.TemporaryDirectory() as directory:
         proxy = PostgresProxy(Path(directory), params=connection.get_connection_params())
-        changed.update(HOST=directory, PORT="5432", OPTIONS={**original["OPTIONS"], "connect_timeout": 2})
+        changed.update(HOST=directory, PORT="5432")
         yield proxy
         proxy.close()
         changed.update(original)
@@ -73,7 +73,11 @@ def test_of_many_who_ask_for_one_name_one_gets_it(worker_token: str) -> None:
     ] * 2
 
 
-def test_who_hangs_up_before_the_turn_gets_no_lease(worker_token: str) -> None:
+def test_who_hangs_up_before_the_turn_gets_no_lease(worker_token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The turn comes when the test lets go of the row, and not before."""
+    monkeypatch.setattr(mending, "LOCK_TIMEOUT", "SET lock_timeout = 0")
+    monkeypatch.setattr(combiner, "ANSWER_SECONDS", LONGEST_TALK)
+
     async def talk(lanes: Lanes) -> None:
         first = await lanes.acquire("busy")
         await lanes.call("POST", "/locks/busy/release", {"lease_id": first.json["lease_id"]})
@@ -99,6 +103,7 @@ def test_one_that_cannot_be_decided_does_not_spoil_the_others(worker_token: str)
     async def talk(lanes: Lanes) -> None:
         first = await lanes.acquire("busy")
         await lanes.call("POST", "/locks/busy/release", {"lease_id": first.json["lease_id"]})
+        lanes.gather(3)
         async with row_locked("busy"):
             stuck = asyncio.create_task(lanes.acquire("busy"))
             others = await asyncio.gather(*(lanes.acquire(name) for name in ("a", "b")))
@@ -115,13 +120,16 @@ def test_beyond_the_queue_callers_are_told_to_come_back(worker_token: str, monke
     monkeypatch.setattr(combiner, "MOST_WAITING", 10)
 
     async def talk(lanes: Lanes) -> None:
-        replies = await asyncio.gather(*(lanes.acquire(f"job-{n}") for n in range(30)))
-        turned_away = [reply for reply in replies if reply.status == 503]
-        assert len(turned_away) == 20
+        lanes.gather(30)
+        everybody = [asyncio.create_task(lanes.acquire(f"job-{n}")) for n in range(30)]
+        answers = asyncio.as_completed(everybody)
+        turned_away = [await next(answers) for _ in range(20)]
         for reply in turned_away:
-            assert reply.json["code"] == "unavailable"
+            assert (reply.status, reply.json["code"]) == (503, "unavailable")
             assert reply.headers["retry-after"] == "1"
-        assert sum(reply.status == 200 for reply in replies) == 10
+        assert len(await lanes.until_they_wait(10)) == 10
+        lanes.begin()
+        assert [(await reply).status for reply in answers] == [200] * 10
 
     on_lanes(worker_token, talk)
 
@@ -146,17 +154,16 @@ def test_an_answer_lost_on_the_way_is_never_asked_for_again(
     worker_token: str, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the statement was committed is not known: the caller hears 503, and its key brings the lease back."""
-    monkeypatch.setattr(combiner, "ANSWER_SECONDS", 1.0)
 
     async def talk(lanes: Lanes) -> None:
         assert (await lanes.acquire("warm")).status == 200
         proxy.freeze()
-        replies = await asyncio.gather(*(lanes.acquire(f"lost-{n}") for n in range(5)))
+        with monkeypatch.context() as impatient:
+            impatient.setattr(combiner, "ANSWER_SECONDS", 1.0)
+            replies = await asyncio.gather(*(lanes.acquire(f"lost-{n}") for n in range(5)))
         assert {(reply.status, reply.json["code"]) for reply in replies} == {(503, "unavailable")}
         proxy.thaw()
-        for _ in range(200):
-            if (reply := await lanes.acquire("back")).status == 200:
-                break
+        while (reply := await lanes.acquire("back")).status != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         assert reply.json["status"] == "acquired"
 
@@ -206,8 +213,7 @@ def test_who_asks_alone_waits_for_nobody_and_a_crowd_gathers(worker_token: str) 
     async def talk(lanes: Lanes) -> None:
         await asyncio.gather(*(lanes.ask_combiner(f"job-{n}") for n in range(20)))
         before = counted("octoadmin_lane_batch_size_count", operation="acquire")
-        # However slow this machine is, the others come in time.
-        lanes.fast._ways["acquire"].combiner._pause = 10.0
+        lanes.gather(20)
         crowd = [lanes.ask_combiner("first")]
         for _ in range(5):
             await asyncio.sleep(0)
