@@ -67,7 +67,7 @@ def test_many_are_released_from_the_tick_to_the_result(page: Page, api: Api):  #
     page.get_by_label("Type release 12 to go on").fill("release 12")
     with running_worker(Path(os.environ["OCTO_DATA_DIR"])):
         page.get_by_role("button", name="Release 12 locks").click()
-        expect(page.get_by_text("Done: 12 released")).to_be_visible(timeout=30_000)
+        expect(page.get_by_text("Done: 12 released")).to_be_visible(timeout=60_000)
     expect(page.get_by_role("row").filter(has_text="Released from runner-7")).to_have_count(12)
     page.get_by_role("link", name="Released", exact=True).first.click()
     assert api.call("POST", "/locks/kept/renew", {"lease_id": kept["lease_id"]}).status == 200

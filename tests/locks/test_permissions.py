@@ -292,7 +292,7 @@ def test_streams(server, browsers, space, blue_things, red_space):
     """On a real server: they are answered by the event loop."""
 
     def open_stream(path: str, **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         opened.append(connection)
         connection.request("GET", path, headers=headers)
         return connection.getresponse()

