@@ -1,7 +1,7 @@
 """What people fill in to issue, rotate and revoke tokens."""
 
 import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 from django import forms
@@ -46,7 +46,7 @@ class IssueTokenForm(forms.Form):
     def __init__(self, *args: Any, space: Space, now: datetime, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._space = space
-        self._now = now
+        self._now = now.astimezone(UTC)
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
@@ -79,7 +79,7 @@ class IssueTokenForm(forms.Form):
             on = cleaned.get("expires_on")
             if on is None:
                 self.add_error("expires_on", "Choose a date.")
-            elif not timedelta(0) < self._end_of(on) - self._now <= LONGEST_LIFE:
+            elif not self._now.date() <= on < (self._now + LONGEST_LIFE).date():
                 self.add_error("expires_on", "A day from today on, within ten years.")
         return cleaned
 
@@ -101,7 +101,7 @@ class IssueTokenForm(forms.Form):
                 return self._now + timedelta(days=int(days or 90))
 
     @staticmethod
-    def _end_of(day: Any) -> datetime:
+    def _end_of(day: date) -> datetime:
         return datetime.combine(day + timedelta(days=1), time(), tzinfo=UTC)
 
 

@@ -83,7 +83,7 @@ def test_the_page_says_how_to_begin(visit, alice, url):
         ({"prefixes": "x" * 257}, "at most 256"),
         ({"expiry": "date"}, "Choose a date"),
         ({"expiry": "date", "expires_on": "2020-01-01"}, "from today on"),
-        ({"expiry": "date", "expires_on": "9999-12-30"}, "within ten years"),
+        ({"expiry": "date", "expires_on": "9999-12-31"}, "within ten years"),
         ({"expiry": "date", "expires_on": "soon"}, "A date like"),
         ({"expiry": "never"}, "does not allow"),
     ],
@@ -93,6 +93,13 @@ def test_what_cannot_be_issued(visit, alice, url, changes, message):
     assert reply.status_code == 422
     assert message in reply.content.decode()
     assert not Token.objects.exists()
+
+
+def test_a_date_may_be_today_and_almost_ten_years_away(visit, alice, url):
+    today = timezone.now().date()
+    for name, days, status in (("past", -1, 422), ("today", 0, 200), ("far", 3649, 200), ("too far", 3650, 422)):
+        wanted = form(name=name, expiry="date", expires_on=(today + timedelta(days=days)).isoformat())
+        assert visit(alice).post(url + "/new", wanted).status_code == status, name
 
 
 def test_never_only_where_the_space_allows_it_and_with_a_warning(visit, alice, url, space):
