@@ -39,8 +39,8 @@ def _create(*, space: Space, name: str, scopes: Sequence[str], prefixes: Sequenc
         name=name,
         public_id=plaintext.split("_")[1],
         digest=hashlib.sha256(plaintext.encode()).digest(),
-        scopes=[Scope(scope) for scope in scopes],
-        prefixes=list(prefixes),
+        scopes=list(dict.fromkeys(Scope(scope) for scope in scopes)),
+        prefixes=list(dict.fromkeys(prefixes)),
         expires_at=expires_at,
         created_by=created_by,
     )

@@ -1,6 +1,5 @@
 """What people fill in to issue, rotate and revoke tokens."""
 
-import re
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -8,12 +7,10 @@ from django import forms
 
 from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
+from locks.token_terms import LONGEST_NAME, LONGEST_PREFIX, MOST_PREFIXES, is_name, is_prefix
 
 CUSTOM = "custom"
-MOST_PREFIXES = 50
-LONGEST_PREFIX = 256
 LONGEST_LIFE = timedelta(days=3650)
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 PRESET_CHOICES = (
     ("worker", "Worker", "Claims, renews and releases. What runs jobs."),
@@ -34,7 +31,7 @@ LEASES = (("expire", "Let them run out"), ("release", "Release them now"))
 
 
 class IssueTokenForm(forms.Form):
-    name = forms.CharField(max_length=128, error_messages={"required": "Say what will use it."})
+    name = forms.CharField(max_length=LONGEST_NAME, error_messages={"required": "Say what will use it."})
     preset = forms.ChoiceField(choices=[(value, words) for value, words, _ in PRESET_CHOICES], initial="worker")
     scopes = forms.MultipleChoiceField(choices=[(scope.value, scope.value) for scope in Scope], required=False)
     prefixes = forms.CharField(required=False, max_length=MOST_PREFIXES * (LONGEST_PREFIX + 2))
@@ -50,7 +47,7 @@ class IssueTokenForm(forms.Form):
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
-        if _CONTROL.search(name):
+        if not is_name(name):
             raise forms.ValidationError("Visible text only, without control characters.")
         in_use = Token.objects.filter(space=self._space, name=name, revoked_at=None, superseded_at=None)
         if in_use.exists():
@@ -61,7 +58,7 @@ class IssueTokenForm(forms.Form):
         prefixes = list(dict.fromkeys(self.cleaned_data["prefixes"].split()))
         if len(prefixes) > MOST_PREFIXES:
             raise forms.ValidationError(f"At most {MOST_PREFIXES} prefixes.")
-        if any(len(prefix) > LONGEST_PREFIX or _CONTROL.search(prefix) for prefix in prefixes):
+        if not all(is_prefix(prefix) for prefix in prefixes):
             raise forms.ValidationError(f"A prefix has at most {LONGEST_PREFIX} visible characters.")
         return prefixes
 

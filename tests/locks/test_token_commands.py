@@ -68,11 +68,36 @@ def test_a_taken_name_and_an_unknown_space_are_explained(space):
         issue("--name", "other", "--days", "0")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--name", ""), "--name must be visible text"),
+        (("--name", "x" * 129), "--name must be visible text of at most 128"),
+        (("--name", "a\x1b[31mb"), "--name must be visible text"),
+        (("--name", "ci", "--prefix", ""), "--prefix must be visible text"),
+        (("--name", "ci", "--prefix", "x" * 257), "--prefix must be visible text of at most 256"),
+        (("--name", "ci", "--prefix", "two words"), "without blanks"),
+    ],
+)
+def test_what_the_other_doors_refuse_is_refused_here_too(space, arguments, told):
+    with pytest.raises(CommandError, match=told):
+        issue(*arguments)
+    assert not Token.objects.exists()
+
+
+def test_an_archived_space_is_not_among_those_there_are(space):
+    Space.objects.create(team=space.team, slug="past", name="Past", archived_at=timezone.now())
+    with pytest.raises(CommandError, match=r"There are: blue/main\."):
+        run("issue_token", "--team", "blue", "--space", "past", "--name", "ci")
+
+
 def test_revoking_is_audited_and_happens_once(space):
     issue("--name", "ci", "--quiet")
     public_id = Token.objects.get(name="ci").public_id
     assert "is revoked" in run("revoke_token", public_id, "--reason", "leaked")
     assert Event.objects.get(kind="token_revoked").reason == "leaked"
+    with pytest.raises(CommandError, match="at most 500"):
+        run("revoke_token", public_id, "--reason", "x" * 501)
     with pytest.raises(CommandError, match="revoked already"):
         run("revoke_token", public_id)
     with pytest.raises(CommandError, match="no token"):

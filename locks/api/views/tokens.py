@@ -1,6 +1,5 @@
 """Tokens: who am I, issue, list, look at one, rotate, revoke."""
 
-import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, TypeAlias, cast
@@ -20,21 +19,30 @@ from locks.api.authentication import HoldsToken
 from locks.api.endpoint import Endpoint, answer, no_content, request_id
 from locks.api.errors import Code, Refusal, invalid_input, scope_missing
 from locks.api.handler import not_found
-from locks.api.messages import TEXT_PATTERN
-from locks.api.parsing import check_text, decoder, parse_body, query_choice
+from locks.api.parsing import decoder, parse_body, query_choice
 from locks.api.schema import OpenApiTypes, describe, query
 from locks.api.usage import usage
 from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
+from locks.token_terms import (
+    LONGEST_NAME,
+    LONGEST_PREFIX,
+    MOST_PREFIXES,
+    NAME_PATTERN,
+    PREFIX_PATTERN,
+    is_name,
+    is_prefix,
+)
 
 _LONGEST_OVERLAP = 30 * 86_400
-VISIBLE_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$"
 
 ScopeName: TypeAlias = Literal[
     "locks:read", "locks:write", "locks:force", "audit:read", "webhooks:manage", "tokens:manage"
 ]
 PresetName: TypeAlias = Literal["worker", "observer", "operator-bot"]
-Prefix: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256, extra_json_schema={"pattern": TEXT_PATTERN})]
+Prefix: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=LONGEST_PREFIX, extra_json_schema={"pattern": PREFIX_PATTERN})
+]
 
 
 class TokenDescription(msgspec.Struct, kw_only=True):
@@ -72,10 +80,10 @@ class TokenList(msgspec.Struct, kw_only=True):
 class IssueBody(msgspec.Struct, kw_only=True):
     """The scopes are those of the preset, unless `scopes` names others."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=128, extra_json_schema={"pattern": VISIBLE_PATTERN})]
+    name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, extra_json_schema={"pattern": NAME_PATTERN})]
     preset: PresetName = "worker"
     scopes: Annotated[list[ScopeName], Meta(min_length=1)] | None = None
-    prefixes: Annotated[list[Prefix], Meta(max_length=50)] = []
+    prefixes: Annotated[list[Prefix], Meta(max_length=MOST_PREFIXES)] = []
     expires_in_days: Annotated[int, Meta(ge=1, le=3650)] = 90
 
 
@@ -211,9 +219,9 @@ class TokensView(TokenEndpoint):
         own = _own(request)
         body = parse_body(request._request, _ISSUE)
         scopes = body.scopes if body.scopes is not None else PRESETS[body.preset]
-        for prefix in body.prefixes:
-            check_text("prefixes", prefix)
-        if re.fullmatch(VISIBLE_PATTERN, body.name) is None:
+        if not all(is_prefix(prefix) for prefix in body.prefixes):
+            raise invalid_input(422, "prefixes must be visible text, without blanks or control characters.")
+        if not is_name(body.name):
             raise invalid_input(422, "name must be visible text, without control characters.")
         if not is_within(own, body.prefixes):
             raise Refusal(403, Code.FORBIDDEN, "The prefixes must be within those of the token itself.")

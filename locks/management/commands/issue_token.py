@@ -11,6 +11,7 @@ from locks.actions import clock, tokens
 from locks.actions.audit import Actor
 from locks.models import Scope, Space
 from locks.models.token import PRESETS
+from locks.token_terms import LONGEST_NAME, LONGEST_PREFIX, MOST_PREFIXES, is_name, is_prefix
 
 MOST_DAYS = 3_650
 NEVER_WARNING = "this token never expires. If it leaks, it works until somebody revokes it."
@@ -20,7 +21,8 @@ def find_space(*, team: str, space: str) -> Space:
     try:
         return Space.objects.select_related("team").get(team__slug=team, slug=space, archived_at__isnull=True)
     except Space.DoesNotExist:
-        known = [str(one) for one in Space.objects.select_related("team").order_by("team__slug", "slug")[:20]]
+        there = Space.objects.select_related("team").filter(archived_at=None).order_by("team__slug", "slug")
+        known = [str(one) for one in there[:20]]
         raise CommandError(f"There is no space {team}/{space}. There are: {', '.join(known) or 'none'}.") from None
 
 
@@ -52,13 +54,21 @@ class Command(BaseCommand):
         days = options["days"]
         if days is not None and not 1 <= days <= MOST_DAYS:
             raise CommandError(f"--days must be at least 1 and at most {MOST_DAYS}.")
+        if not is_name(options["name"]):
+            raise CommandError(f"--name must be visible text of at most {LONGEST_NAME} characters.")
+        prefixes = list(dict.fromkeys(options["prefixes"]))
+        if len(prefixes) > MOST_PREFIXES or not all(is_prefix(prefix) for prefix in prefixes):
+            raise CommandError(
+                f"--prefix must be visible text of at most {LONGEST_PREFIX} characters, without blanks; at most "
+                f"{MOST_PREFIXES} of them."
+            )
         try:
             plaintext, token = tokens.issue(
                 actor=Actor.of_shell(),
                 space=space,
                 name=options["name"],
                 scopes=options["scopes"] or PRESETS[options["preset"]],
-                prefixes=options["prefixes"],
+                prefixes=prefixes,
                 expires_at=_expiry(days=days, never=options["never"]),
             )
         except tokens.MustExpire:

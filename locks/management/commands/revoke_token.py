@@ -9,6 +9,9 @@ from locks.actions import tokens
 from locks.actions.audit import Actor
 from locks.models import Token
 
+# As in the dashboard.
+LONGEST_REASON = 500
+
 
 class Command(BaseCommand):
     help = "Revokes a bearer token. It stops working with the next request."
@@ -21,12 +24,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:
-        public_id = options["public_id"]
+        public_id, reason = options["public_id"], options["reason"]
+        if reason and len(reason) > LONGEST_REASON:
+            raise CommandError(f"--reason must have at most {LONGEST_REASON} characters.")
         token = Token.objects.select_related("space__team").filter(public_id=public_id).first()
         if token is None:
             raise CommandError("There is no token with that public id.")
         actor = Actor.of_shell()
-        ended = tokens.end(actor=actor, token=token, reason=options["reason"], release=options["release"])
+        ended = tokens.end(actor=actor, token=token, reason=reason, release=options["release"])
         if ended is None:
             raise CommandError(f"{token} was revoked already.")
         self.stdout.write(f"{token} in {token.space} is revoked.")

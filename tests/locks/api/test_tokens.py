@@ -58,12 +58,22 @@ def test_an_issued_token_works_and_only_its_digest_is_kept(call, managing):
         {"name": "ci", "preset": "worker", "expires_in_days": 0},
         {"name": "ci", "preset": "worker", "prefixes": [""]},
         {"name": "ci", "preset": "worker", "prefixes": ["a\0"]},
+        {"name": "ci", "preset": "worker", "prefixes": ["two words"]},
+        {"name": "\u202elive", "preset": "worker"},
+        {"name": "\u200b", "preset": "worker"},
     ],
 )
 def test_what_cannot_be_issued(call, managing, body):
     refused = call("POST", "/tokens", body, token=managing)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
     assert Token.objects.count() == 2
+
+
+def test_a_scope_or_prefix_that_is_named_twice_is_kept_once(call, managing):
+    body = {"name": "ci", "scopes": ["locks:read", "locks:read"], "prefixes": ["ci/", "ci/"]}
+    assert call("POST", "/tokens", body, token=managing).status_code == 201
+    token = Token.objects.get(name="ci")
+    assert (token.scopes, token.prefixes) == (["locks:read"], ["ci/"])
 
 
 def test_a_name_is_used_once(call, managing):

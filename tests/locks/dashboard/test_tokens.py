@@ -76,6 +76,8 @@ def test_the_page_says_how_to_begin(visit, alice, url):
     [
         ({"name": ""}, "Say what will use it"),
         ({"name": "a\x07b"}, "Visible text only"),
+        ({"name": "\u202elive"}, "Visible text only"),
+        ({"name": "\u200b"}, "Visible text only"),
         ({"preset": "king"}, "not one of the available"),
         ({"preset": "custom"}, "Tick at least one"),
         ({"preset": "custom", "scopes": ["locks:eat"]}, "not one of the available"),
