@@ -1,6 +1,7 @@
 """Invitations: made by an admin, shown once, good for one person.
 
-An invitation ends with the role of whoever made it, so that nobody who was removed comes back by a link of their own.
+An invitation ends with the role of whoever made it, so that nobody who was removed, or whose account was switched off,
+comes back by a link of their own.
 """
 
 import hashlib
@@ -9,11 +10,11 @@ import secrets
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from locks.actions.audit import Actor, record
 from locks.actions.clock import ClockTimestamp
-from locks.actions.teams import lock_for
+from locks.actions.teams import is_admin, lock_for
 from locks.models import EventKind, Invite, Membership, Role, Team, User
 
 # Written like a token, so that whatever masks those in a log masks it too; no scanner takes it for one.
@@ -51,9 +52,11 @@ def find_open(code: str) -> Invite | None:
 
 
 def open_invites() -> QuerySet[Invite]:
+    admins = Membership.objects.filter(team=OuterRef("team"), user=OuterRef("created_by"), role=Role.ADMIN)
     return Invite.objects.select_related("team", "created_by").filter(
-        accepted_at=None, revoked_at=None, expires_at__gt=ClockTimestamp()
-    )
+        Q(created_by__is_superuser=True) | Exists(admins),
+        created_by__is_active=True, accepted_at=None, revoked_at=None, expires_at__gt=ClockTimestamp(),
+    )  # fmt: skip
 
 
 @transaction.atomic
@@ -88,6 +91,14 @@ def revoke(*, actor: Actor, by: User, team: Team, invite_id: int) -> bool:
 def revoke_those_of(*, actor: Actor, team: Team, inviter: User) -> int:
     """Inside the transaction that takes the inviter's role away."""
     return _revoke(actor=actor, team=team, which=Q(created_by=inviter))
+
+
+def revoke_where_powerless(*, actor: Actor, inviter: User) -> None:
+    """Inside the transaction that switches an account off or takes the site's rights from it."""
+    made = Invite.objects.filter(created_by=inviter, accepted_at=None, revoked_at=None)
+    for team in Team.objects.filter(pk__in=made.values("team")).order_by("pk").select_for_update(no_key=True):
+        if not is_admin(team_id=team.pk, user_id=inviter.pk):
+            revoke_those_of(actor=actor, team=team, inviter=inviter)
 
 
 def _revoke(*, actor: Actor, team: Team, which: Q) -> int:

@@ -24,7 +24,7 @@ def check_again(*, actor: Actor, space: Space) -> None:
     assert actor.id is not None
     Team.objects.select_for_update(no_key=True).get(pk=space.team_id)
     if actor.kind == ActorKind.USER:
-        allowed = _is_admin(team_id=space.team_id, user_id=actor.id)
+        allowed = is_admin(team_id=space.team_id, user_id=actor.id)
     else:
         good = Token.objects.filter(Q(expires_at=None) | Q(expires_at__gt=ClockTimestamp()), revoked_at=None)
         allowed = good.filter(pk=actor.id, space=space, space__archived_at=None).exists()
@@ -35,12 +35,12 @@ def check_again(*, actor: Actor, space: Space) -> None:
 def lock_for(*, team: Team, by: User) -> Team:
     """Inside a transaction. Raises NotAllowed unless `by` is an admin at this moment."""
     locked = Team.objects.select_for_update(no_key=True).get(pk=team.pk)
-    if not _is_admin(team_id=team.pk, user_id=by.pk):
+    if not is_admin(team_id=team.pk, user_id=by.pk):
         raise NotAllowed
     return locked
 
 
-def _is_admin(*, team_id: int, user_id: int) -> bool:
+def is_admin(*, team_id: int, user_id: int) -> bool:
     member = Membership.objects.filter(team=team_id, user=user_id, role=Role.ADMIN, user__is_active=True)
     return member.exists() or User.objects.filter(pk=user_id, is_superuser=True, is_active=True).exists()
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from locks.actions import confirmation as proof
-from locks.actions import connections, members, people
+from locks.actions import connections, invites, members, people
 from locks.actions.audit import record
 from locks.dashboard.access import actor
 from locks.dashboard.confirmation import ask_first
@@ -87,6 +87,8 @@ class PersonAdmin(_UserAdmin):
             record(EventKind.PROFILE_CHANGED, actor=actor(request), detail=detail)
         if not obj.is_active:
             people.end_sessions(obj)
+        if change:
+            invites.revoke_where_powerless(actor=actor(request), inviter=obj)
 
 
 def _ask_before_the_password(request: HttpRequest) -> HttpResponse | None:

@@ -142,3 +142,38 @@ def test_invitations_are_the_admins_business(visit, olga, bob, alice, code, url,
     invite.refresh_from_db()
     assert invite.revoked_at is None
     assert visit(alice).post(f"{url}/new", {"role": "king", "days": 7}).status_code == 422
+
+
+@pytest.mark.parametrize("lost", ["is_active", "is_superuser"])
+def test_whoever_loses_their_rights_to_the_whole_site_does_not_come_back_by_a_link_of_their_own(
+    visit, root, alice, olga, url, lost
+):
+    Membership.objects.filter(user=olga).update(role="admin")
+    inviter = olga if lost == "is_active" else User.objects.create_superuser("sue")
+    shown = visit(inviter).post(f"{url}/new", {"role": "admin", "days": 30}).content.decode()
+    code = re.search(r"octo_invite_[0-9a-f]{48}", shown)[0]
+    guest = Client()
+    assert redeem(guest, code).status_code == 302
+    form = {"username": inviter.username, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00", "is_active": "on"}
+    if lost == "is_active":
+        del form["is_active"]
+    assert visit(root).post(f"/admin/locks/user/{inviter.pk}/change/", form).status_code == 302
+    assert guest.post("/ui/join/accept", NEW).status_code == 409
+    assert redeem(Client(), code).status_code == 422
+    assert not User.objects.filter(username="erin").exists()
+    event = Event.objects.get(kind="invite_revoked")
+    assert (event.actor_name, event.detail["role"]) == ("root", "admin")
+    # Nor does it open again with the account.
+    visit(root).post(f"/admin/locks/user/{inviter.pk}/change/", form | {"is_active": "on", "is_superuser": "on"})
+    assert redeem(Client(), code).status_code == 422
+
+
+def test_a_link_is_good_only_while_whoever_made_it_is_an_admin(alice, code):
+    """However they ceased to be one."""
+    User.objects.filter(pk=alice.pk).update(is_active=False)
+    assert redeem(Client(), code).status_code == 422
+    User.objects.filter(pk=alice.pk).update(is_active=True)
+    Membership.objects.filter(user=alice).update(role="operator")
+    assert redeem(Client(), code).status_code == 422
+    Membership.objects.filter(user=alice).update(role="admin")
+    assert redeem(Client(), code).status_code == 302
