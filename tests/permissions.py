@@ -63,7 +63,7 @@ WEBHOOK_FORM = {"url": "https://hooks.example/in", "kinds": "expired"}
 PAGES: list[Page] = [
     # The way in and out, and one's own account.
     *pages("sign-in", "join", whom=For.EVERYBODY),
-    *pages("sign-out", "theme", "join", whom=For.EVERYBODY, method="POST"),
+    *pages("sign-in", "sign-out", "theme", "join", "join-accept", whom=For.EVERYBODY, method="POST"),
     *pages("join-accept", whom=For.EVERYBODY),
     *pages("home", "account", whom=For.SIGNED_IN),
     *pages("account-profile", "account-password", "account-other-sessions", whom=For.SIGNED_IN, method="POST"),
@@ -73,6 +73,7 @@ PAGES: list[Page] = [
     *pages("account-connect", whom=For.OFF, method="POST", arguments={"name": "github"}),
     *pages("account-disconnect", whom=For.OFF, method="POST", arguments={"connection_id": "1"}),
     *pages("sign-in-passkey", whom=For.OFF_FOR_ALL),
+    *pages("sign-in-passkey", whom=For.OFF_FOR_ALL, method="POST"),
     *pages("sign-in-provider", whom=For.OFF_FOR_ALL, method="POST", arguments={"name": "github"}),
     *pages("new-team", whom=For.SUPERUSERS),
     *pages("new-team", whom=For.SUPERUSERS, method="POST"),
@@ -123,6 +124,7 @@ PAGES: list[Page] = [
     # Takes back what is open, and says so when there is nothing.
     *pages("revoke-invite", whom=For.ADMINS, method="POST", arguments={"invite_id": "{invite}"}, finds=False),
     *pages("leave-team", whom=For.THEMSELVES),
+    *pages("leave-team", whom=For.THEMSELVES, method="POST"),
 ]
 
 # Paths of the dashboard that are about whoever asks and nobody else, and what has tests of its own for them.

@@ -193,6 +193,22 @@ def test_every_path_of_the_dashboard_is_in_the_table():
     assert known - set(paths) == set(), "these are gone"
 
 
+@pytest.mark.django_db
+def test_every_method_of_a_path_is_in_the_table(blue_things):
+    """A page tells which methods it takes when it is asked with one that nobody has."""
+    known = {(page.name, page.method) for page in PAGES}
+    missing = set()
+    for route, pattern in walk(get_resolver().url_patterns):
+        if not route.startswith("ui/") or pattern.name in PERSONAL:
+            continue
+        rows = [page for page in PAGES if page.name == pattern.name]
+        path = address(rows[0], blue_things, set(pattern.pattern.converters))
+        reply = Client().generic("BREW", path)
+        taken = reply["Allow"].split(", ") if reply.status_code == 405 else ["GET"]
+        missing |= {(pattern.name, method) for method in taken if method not in ("HEAD", "OPTIONS")} - known
+    assert missing == set(), "add them to PAGES in tests/permissions.py"
+
+
 def test_no_team_can_be_called_like_a_page():
     firsts = {route.split("/")[1] for route, _ in walk(get_resolver().url_patterns) if route.startswith("ui/")}
     assert {first for first in firsts if first and not first.startswith("<")} <= RESERVED_SLUGS
