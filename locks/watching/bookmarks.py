@@ -30,6 +30,10 @@ class Seen(NamedTuple):
     def shows(self, txid: int) -> bool:
         return txid < self.beyond and txid not in self.under_way
 
+    def is_behind(self, position: Position) -> bool:
+        """Nothing that comes after the position can be in it."""
+        return position >= Position(self.beyond - 1, HIGHEST)
+
 
 NOTHING = Seen(0, frozenset())
 
@@ -44,12 +48,10 @@ class Bookmark(NamedTuple):
     def __str__(self) -> str:
         milliseconds = int(self.at.timestamp() * 1000)
         text = f"{milliseconds:x}-{self.position.txid:x}-{self.position.id:x}"
-        if self.position.txid + 1 >= self.seen.beyond:
-            # Nothing that is still to come can be in it.
+        if self.seen.is_behind(self.position):
             return text
-        # The transaction of the last event itself may have more of them.
-        later = sorted(txid for txid in self.seen.under_way if txid >= self.position.txid)
-        return f"{text}-{self.seen.beyond:x}-{'.'.join(f'{txid:x}' for txid in later)}"
+        # All of them: an event may stand far behind the transaction that wrote it.
+        return f"{text}-{self.seen.beyond:x}-{'.'.join(f'{txid:x}' for txid in sorted(self.seen.under_way))}"
 
     @classmethod
     def parse(cls, text: str) -> "Bookmark":

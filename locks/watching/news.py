@@ -26,6 +26,7 @@ class Transition(msgspec.Struct):
     now: datetime
     txid: int | None
     id: int | None
+    writer: int | None
     at: datetime | None
     kind: str | None
     space_id: int | None

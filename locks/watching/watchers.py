@@ -53,7 +53,8 @@ class Watcher:
             return
         if seen is not NOTHING and position.txid >= seen.beyond:
             seen = NOTHING
-        known = seen.shows(position.txid)
+        assert row.writer is not None
+        known = seen.shows(row.writer)
         self.bookmark = Bookmark(row.at or row.now, position, seen)
         if not known:
             self._put(id_line(self.bookmark) + text)
@@ -66,8 +67,9 @@ class Watcher:
         """There was nothing else up to here."""
         if bookmark.position > self.bookmark.position:
             seen = self.bookmark.seen
-            beyond = bookmark.position.txid + 1 >= seen.beyond
-            self.bookmark = Bookmark(bookmark.at, bookmark.position, NOTHING if beyond else seen)
+            self.bookmark = Bookmark(
+                bookmark.at, bookmark.position, NOTHING if seen.is_behind(bookmark.position) else seen
+            )
 
     def end(self, why: Ending) -> None:
         self.ending = self.ending or why

@@ -7,8 +7,12 @@ import threading
 import psycopg
 import pytest
 
+from locks.engine import requests
 from locks.engine.execution import perform
+from locks.engine.operations import acquire
 from locks.history.following import BEGINNING, Position, follow, here
+from tests.locks.engine.conftest import Engine
+from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
 from tests.locks.open_transactions import outlast_open_transactions
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -41,6 +45,24 @@ def test_an_event_that_commits_late_comes_after_the_position() -> None:
     names, position = read(position)
     assert names == ["began first", "committed first"]
     assert read(position) == ([], position)
+
+
+def test_what_happens_to_a_name_is_in_order_though_the_last_to_have_it_had_begun_first(worker_token) -> None:
+    engine = Engine(worker_token)
+    for name in ("a", "b", "c"):
+        engine.release(name, engine.acquire(name).lease_id)
+    outlast_open_transactions()
+    position = perform(here())
+    three = [requests.Acquire(digest=engine.digest, name=name, owner="slow") for name in ("a", "b", "c")]
+    with meanwhile() as other, connect() as busy:
+        busy.execute("SELECT FROM octo_lock WHERE name = 'b' FOR UPDATE")
+        slow = other.waits(lambda: perform(acquire(three)))
+        engine.release("c", engine.acquire("c", owner="quick").lease_id)
+        busy.rollback()
+        assert [row.verdict for row in slow.result(LONGEST_WAIT)] == ["acquired"] * 3
+    outlast_open_transactions()
+    told = [(event.owner, event.kind) for event in perform(follow(position)) if event.lock_name == "c"]
+    assert told == [("quick", "acquired"), ("quick", "released"), ("slow", "acquired")]
 
 
 def test_what_is_rolled_back_holds_up_nothing_for_long() -> None:

@@ -4,7 +4,8 @@
 --
 -- Ids and times are given out before the commit, so an event with a lower one can appear after one with a higher.
 -- Transactions below the oldest one still under way have all ended: what they wrote is here and nothing will join it.
--- So a reader stops short of that one, and whatever commits late comes after its position, never before.
+-- So a reader stops short of that one, and whatever commits late comes after its position, never before. `txid` is never below
+-- the transaction that wrote the event, and for one name it only rises (octo_event_position).
 SELECT
     event.txid::text::bigint AS txid, event.id, event.at, event.kind, event.space_id, event.lock_name,
     event.fencing_token, event.owner, event.metadata

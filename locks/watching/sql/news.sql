@@ -16,13 +16,13 @@ WITH horizon AS MATERIALIZED (
 SELECT
     horizon.beyond::text::bigint AS beyond,
     horizon.now,
-    news.txid::text::bigint AS txid, news.id, news.at, news.kind, news.space_id, news.lock_name, news.fencing_token,
-    news.owner, news.metadata,
+    news.txid::text::bigint AS txid, news.id, news.writer::text::bigint AS writer, news.at, news.kind, news.space_id,
+    news.lock_name, news.fencing_token, news.owner, news.metadata,
     -- As it is now, if the lease is still the lock's: the history does not know when a lease runs out.
     octo_lives_until(lock.expires_at, lock.tied_to) AS expires_at
 FROM horizon
 LEFT JOIN LATERAL (
-    SELECT txid, id, at, kind, space_id, lock_name, fencing_token, owner, metadata
+    SELECT txid, id, coalesce(writer, txid) AS writer, at, kind, space_id, lock_name, fencing_token, owner, metadata
     FROM octo_event
     WHERE octo_event.txid >= $1::bigint::text::xid8
       AND (octo_event.txid > $1::bigint::text::xid8 OR octo_event.id > $2::bigint)

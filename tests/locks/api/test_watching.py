@@ -16,7 +16,7 @@ from locks.bearer import parse
 from locks.engine import requests
 from locks.engine.execution import perform
 from locks.engine.operations import acquire, force_release, open_session, release, renew
-from locks.models import Token
+from locks.models import Lock, Token
 from locks.watching import streaming
 from locks.watching.starting import one_snapshot
 from locks.watching.watchers import Watcher
@@ -186,6 +186,23 @@ def test_what_a_snapshot_shows_is_not_told_again_and_what_it_does_not_show_is(wa
     stream.connect()
     worker.gives_back(held)
     assert next_one(stream.events()) == ("released", "later")
+
+
+def test_what_a_snapshot_does_not_show_is_told_though_it_was_written_long_after_its_transaction_began(
+    watch, worker
+) -> None:
+    held = worker.takes("began-first")
+    with transaction.atomic():
+        Lock.objects.select_for_update(no_key=True).get(name="began-first")
+        stream = watch("/watch")
+        events = stream.events()
+        assert [lock["name"] for lock in next(events).data["locks"]] == ["began-first"]
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(lambda: (worker.takes("committed-first"), connection.close())).result()
+        worker.gives_back(held)
+    assert next_one(events) == ("acquired", "committed-first")
+    stream.connect()
+    assert next_one(stream.events()) == ("released", "began-first")
 
 
 def test_a_slow_reader_is_cut_off_and_told_to_come_back(committed, worker, worker_token, monkeypatch) -> None:
