@@ -189,18 +189,24 @@ class Combiner:
         return batch
 
     async def _run(self, worker: Worker) -> None:
+        """Who was told meanwhile that the database does not answer is told nothing else."""
         batch = worker.batch
         try:
             connection = await worker.connection.ready()
         except Unavailable as error:
-            self._away_until = asyncio.get_running_loop().time() + AWAY_SECONDS
-            everybody = [*batch, *self._waiting]
-            self._waiting.clear()
-            self._fail(everybody, error)
+            if worker in self._busy:
+                self._away_until = asyncio.get_running_loop().time() + AWAY_SECONDS
+                everybody = [*batch, *self._waiting]
+                self._waiting.clear()
+                self._fail(everybody, error)
+            return
+        if worker not in self._busy:
             return
         try:
             outcomes = await perform_on(connection, once(self._statement, [turn.asked for turn in batch]))
         except Exception as error:
+            if worker not in self._busy:
+                return
             if _is_undone(connection, error):
                 _log.warning(
                     "a statement failed; each is asked again alone", operation=self._operation, error=str(error)
@@ -209,6 +215,8 @@ class Combiner:
             else:
                 self._fail(batch, error)
                 await worker.connection.close()
+            return
+        if worker not in self._busy:
             return
         settled: list[tuple[Turn, Any]] = []
         for turn, outcome in zip(reversed(batch), reversed(outcomes), strict=True):

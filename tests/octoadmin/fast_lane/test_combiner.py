@@ -12,7 +12,7 @@ from locks.models import Event, Lock, Space
 from octoadmin.fast_lane import combiner, mending
 from tests.conftest import issue
 from tests.octoadmin.fast_lane.lanes import LONGEST_TALK, Lanes, counted, on_lanes, row_locked, somebody_waits
-from tests.octoadmin.http_client import connected, head_of
+from tests.octoadmin.http_client import Reply, connected, head_of, read_reply
 from tests.octoadmin.postgres_proxy import PostgresProxy
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -170,6 +170,36 @@ def test_an_answer_lost_on_the_way_is_never_asked_for_again(
     on_lanes(worker_token, talk)
     for number in range(5):
         assert Event.objects.filter(lock_name=f"lost-{number}").count() <= 1
+
+
+def test_who_was_told_that_the_database_does_not_answer_is_told_nothing_else_when_it_does(
+    worker_token: str, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second answer would be taken for that of the next request on the connection."""
+    monkeypatch.setattr(combiner, "ANSWER_SECONDS", 1.0)
+
+    async def talk(lanes: Lanes) -> None:
+        headers = lanes.words()[0]
+        async with connected(lanes.port) as (reader, writer):
+
+            async def acquire(name: str) -> Reply:
+                writer.write(head_of("POST", f"/locks/{name}/acquire", headers))
+                return await read_reply(reader)
+
+            assert (await acquire("warm")).status == 200
+            (worker,) = lanes.fast._ways["acquire"].combiner._idle
+            proxy.freeze()
+            assert (await acquire("lost")).status == 503
+            proxy.thaw()
+            assert worker.task is not None
+            await worker.task
+            for _ in range(200):
+                if (reply := await acquire("back")).status == 200:
+                    break
+                await asyncio.sleep(0.05)
+            assert (reply.json["name"], reply.json["status"]) == ("back", "acquired")
+
+    on_lanes(worker_token, talk)
 
 
 def test_what_the_sync_lane_has_to_answer_counts_once_towards_the_limit(space: Space) -> None:
