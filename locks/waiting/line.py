@@ -217,25 +217,33 @@ class Line:
         """What it was handed, or the position it had in the end, or neither if it has lost its place."""
         place = self._places[placed.waiter_id]
         either: set[asyncio.Future[Any]] = {place.handed, gone}
+        position: int | None = None
+        is_taken = False
         try:
             await asyncio.wait(either, timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
             if not place.handed.done() and not gone.done():
                 # At the last moment. If it cannot be asked, what it was handed is given on.
                 with contextlib.suppress(Unavailable):
                     await self._attendant.collect()
-            if place.handed.done():
-                handed = place.handed.result()
-                if gone.done():
-                    if handed is not None:
-                        await self._give_back(handed)
-                    raise Gone
-                return handed, None
-            (left_line,) = await self._desk.perform(leave([placed.waiter_id], server_id=self.server_id))
+            if not place.handed.done():
+                (left_line,) = await self._desk.perform(leave([placed.waiter_id], server_id=self.server_id))
+                position = left_line.position
             if gone.done():
                 raise Gone
-            return None, left_line.position
+            # Now or while it was leaving.
+            is_taken = place.handed.done()
+            return (place.handed.result(), None) if is_taken else (None, position)
         finally:
             del self._places[placed.waiter_id]
+            if not is_taken:
+                await self._give_back_from(place)
+
+    async def _give_back_from(self, place: _Place) -> None:
+        """What was brought to a request that does not take it any more."""
+        if place.handed.done() and place.handed.exception() is None:
+            handed = place.handed.result()
+            if handed is not None:
+                await self._give_back(handed)
 
     async def _try_all(
         self, asked: requests.AcquireAll, in_hand: outcomes.PickedUp | None

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -228,6 +229,61 @@ def test_what_could_not_be_given_on_is_given_on_later(digest, holds, backends, i
     end = Event.objects.get(owner="both", kind="released")
     assert (end.lock_name, end.reason) == ("a", "whoever waited for it had gone")
     assert perform(verify()).contradictions == []
+
+
+@pytest.fixture
+def is_brought_it_while_it_leaves(holds, backends, in_line, monkeypatch):
+    """It wants to leave just when the lock is handed to it. The attendant brings it, and only then the desk goes on."""
+    monkeypatch.setattr(process_line, "PATIENCE", f"{LONGEST_WAIT}s")
+    monkeypatch.setattr(desk, "ANSWER_SECONDS", LONGEST_WAIT)
+    lets_go = holds()
+    commits = threading.Event()
+
+    def hands_on() -> None:
+        with transaction.atomic():
+            lets_go()
+            commits.wait(LONGEST_WAIT)
+
+    async def is_brought_it() -> None:
+        handing = asyncio.create_task(asyncio.to_thread(in_a_thread(hands_on)))
+        try:
+            await until(lambda: backends(waiting=True))
+            with frozen(*backends()):
+                commits.set()
+                await handing
+                await until(lambda: not in_line())
+        finally:
+            commits.set()
+
+    return is_brought_it
+
+
+def test_what_it_is_brought_while_its_time_is_up_is_its_own(asks, in_line, is_brought_it_while_it_leaves):
+    async def talk(line: Line) -> None:
+        turn = asyncio.create_task(line.turn(asks(), wait_seconds=1, gone=still_there()))
+        await until(in_line)
+        await is_brought_it_while_it_leaves()
+        outcome = (await turn).outcome
+        assert outcome.verdict == "acquired"
+        lock = await asyncio.to_thread(in_a_thread(lambda: Lock.objects.get(name="deploy")))
+        assert lock.lease_id == outcome.lease_id
+
+    on_a_line(talk)
+
+
+def test_what_it_is_brought_while_it_hangs_up_is_given_on(asks, in_line, is_brought_it_while_it_leaves):
+    async def talk(line: Line) -> None:
+        gone = still_there()
+        turn = asyncio.create_task(line.turn(asks(), wait_seconds=30, gone=gone))
+        await until(in_line)
+        asyncio.get_running_loop().call_later(0.1, gone.set_result, None)
+        await is_brought_it_while_it_leaves()
+        with pytest.raises(Gone):
+            await turn
+
+    on_a_line(talk)
+    assert not Lock.objects.filter(lease_id__isnull=False).exists()
+    assert Event.objects.get(owner="somebody", kind="released").reason == "whoever waited for it had gone"
 
 
 def in_a_thread(work: Callable[[], Any]) -> Callable[[], Any]:
