@@ -10,14 +10,21 @@ that requests which were sent without waiting for an answer keep their order.
 import asyncio
 import sys
 import urllib.parse
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
-from httptools import HttpParserCallbackError, HttpParserInvalidURLError, parse_url
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserInvalidURLError,
+    HttpParserUpgrade,
+    HttpRequestParser,
+    parse_url,
+)
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from locks.api.errors import Refusal, internal_error, invalid_input, new_request_id, overloaded
-from octoadmin.serving.asgi_types import Application, Headers, Scope
+from octoadmin.serving.asgi_types import Application, Headers, Message, Receive, Scope, Send
 from octoadmin.serving.request_body import BODY_SECONDS
 from octoadmin.serving.streamed_answer import STALL_SECONDS
 
@@ -28,15 +35,13 @@ HEAD_SECONDS = 30.0
 KEEP_ALIVE_SECONDS = 75.0
 # While so many requests or fewer have come ahead of their turn, it goes on reading: only who reads sees a client leave.
 MOST_AHEAD = 4
+# Those of one packet are read together. Who sends more has to do without an answer to the rest.
+MOST_IN_LINE = 1000
 
 # What uvicorn's own code raises about a request that cannot be read.
 _THEIR_FAULT = (UnicodeDecodeError, HttpParserInvalidURLError)
 
 _log = structlog.stdlib.get_logger(__name__)
-
-
-class HeadTooLarge(Exception):
-    """All of it has come at once."""
 
 
 class Lane(Protocol):
@@ -95,6 +100,10 @@ class Connection(HttpToolsProtocol):
         self.arriving_since = self.loop.time()
         self.quiet_since = 0.0
         self.is_reading_head = True
+        # Nothing that comes from now on is read.
+        self.is_over = False
+        # How much of the piece that has come was read when the parser took the rest for another protocol.
+        self.read_up_to = 0
         # What has come of a head, or after the last of a body; and what of that came just now, as far as it is known.
         self.unread = 0
         self.piece = 0
@@ -159,12 +168,15 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def refuse(self, refusal: Refusal) -> None:
-        """The last that is said here; nothing, if an answer is under way that it would get into."""
-        if self.transport.is_closing():
+        """The last that is said here; where answers are under way, those are the last."""
+        if self.transport.is_closing() or self.is_over:
             return
+        self.is_over = True
         if self._takes_the_place_of_an_answer():
             self._hang_up_on(self.cycle)
             self.cycle = None
+        if self._ends_with_an_answer():
+            return
         if self.cycle is None or self.cycle.response_complete:
             request_id = new_request_id()
             body = refusal.body(request_id=request_id)
@@ -175,17 +187,38 @@ class Connection(HttpToolsProtocol):
 
     def _takes_the_place_of_an_answer(self) -> bool:
         """If what is wrong is the rest of a request whose turn it is, and of whose answer nothing was said yet."""
-        is_arriving = bool(self.arriving_since) and not self.is_reading_head
-        return is_arriving and self.cycle is self.running and self.cycle is not None and not self.cycle.response_started
+        is_running = self.cycle is self.running and self.cycle is not None
+        return self._is_reading_body() and is_running and not self.cycle.response_started
+
+    def _is_reading_body(self) -> bool:
+        return bool(self.arriving_since) and not self.is_reading_head
+
+    def _ends_with_an_answer(self) -> bool:
+        """If one is under way to a request that was read to its end."""
+        if self._is_reading_body():
+            if not self.pipeline:
+                return False
+            self.pipeline.popleft()
+        last = self.pipeline[0][0] if self.pipeline else self.exchange or self.running
+        if last is None or last.response_complete:
+            return False
+        last.keep_alive = False
+        return True
 
     def _refuse_head(self) -> None:
-        self.refuse(invalid_input(431, f"Send at most {LARGEST_HEAD} bytes of headers."))
+        self.refuse(_head_too_large())
 
     # What uvicorn's connection calls.
 
     def data_received(self, data: bytes) -> None:
+        if self.is_over:
+            return
         self.piece = len(data)
         super().data_received(data)
+        while self.read_up_to and not self.is_over:
+            data, self.read_up_to = self._without_upgrade() + data[self.read_up_to :], 0
+            self.piece = len(data)
+            super().data_received(data)
         if self.arriving_since:
             self.unread += self.piece
             if self.unread > LARGEST_HEAD:
@@ -194,8 +227,8 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """While the parser's error is being dealt with, which may be one of ours."""
         error = sys.exception()
-        if isinstance(error, HttpParserCallbackError) and isinstance(error.__context__, HeadTooLarge):
-            self._refuse_head()
+        if isinstance(error, HttpParserCallbackError) and isinstance(error.__context__, Refusal):
+            self.refuse(error.__context__)
         elif isinstance(error, HttpParserCallbackError) and not isinstance(error.__context__, _THEIR_FAULT):
             _log.exception("a connection failed")
             self.refuse(internal_error())
@@ -206,9 +239,22 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle is None or self.cycle.response_complete:
             self.quiet_since = self.loop.time()
+        if len(self.pipeline) > MOST_AHEAD:
+            self.flow.pause_reading()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """It is answered as if nobody had asked for an upgrade."""
+        """It is answered as if nobody had asked for an upgrade. The parser has passed over its body, so the head is
+        read once more."""
+        error = sys.exception()
+        assert isinstance(error, HttpParserUpgrade)
+        (self.read_up_to,) = error.args
+
+    def _without_upgrade(self) -> bytes:
+        """The head that was read, for a parser that knows nothing of it."""
+        line = self.parser.get_method(), self.url, self.parser.get_http_version().encode()
+        self.parser = HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        return b"%b %b HTTP/%b\r\n%b\r\n" % (*line, lines_of([each for each in self.headers if each[0] != b"upgrade"]))
 
     # What the parser calls.
 
@@ -226,7 +272,11 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if self.unread + self.piece > LARGEST_HEAD and self._size_of_head() > LARGEST_HEAD:
-            raise HeadTooLarge
+            raise _head_too_large()
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise invalid_input(405, "This is no proxy.")
+            return
         self._begin()
         self.is_reading_head = False
 
@@ -241,12 +291,16 @@ class Connection(HttpToolsProtocol):
                 return
         if not self.url.startswith(b"/") and (url := parse_url(self.url)).path is None:
             self.url = b"/" if url.query is None else b"/?" + url.query
+        if len(self.pipeline) >= MOST_IN_LINE:
+            raise invalid_input(400, f"Send at most {MOST_IN_LINE} requests ahead of an answer.")
         super().on_headers_complete()
         if 0 < len(self.pipeline) <= MOST_AHEAD:
             self.flow.resume_reading()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self.running = cycle
+        if cycle.waiting_for_100_continue:
+            app = partial(_answer_expectant, app, cycle)
         super()._start_asgi_task(cycle, app)
 
     def _is_simple(self) -> bool:
@@ -257,7 +311,6 @@ class Connection(HttpToolsProtocol):
             and b"?" not in self.url
             and b"#" not in self.url
             and not self.expect_100_continue
-            and not self.parser.should_upgrade()
             and self.parser.get_http_version() == "1.1"
         )
 
@@ -269,6 +322,8 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.is_reading_head:  # once more, without the upgrade
+            return
         self.arriving_since = 0.0
         self.piece = 0
         if self.exchange is not None and self.cycle is self.exchange:
@@ -326,6 +381,23 @@ class Connection(HttpToolsProtocol):
         if self.cycle is exchange:
             self.cycle = cycle
         self._start_asgi_task(cycle, application)
+
+
+async def _answer_expectant(
+    application: Application, cycle: RequestResponseCycle, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Who is answered without having been told to go on need not send the body: what comes next may be it, or not."""
+
+    async def send_and_end(message: Message) -> None:
+        if cycle.waiting_for_100_continue and cycle.more_body:
+            cycle.keep_alive = False
+        await send(message)
+
+    await application(scope, receive, send_and_end)
+
+
+def _head_too_large() -> Refusal:
+    return invalid_input(431, f"Send at most {LARGEST_HEAD} bytes of headers.")
 
 
 def lines_of(headers: Headers) -> bytes:

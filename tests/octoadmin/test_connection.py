@@ -222,6 +222,96 @@ def test_who_asks_to_be_promoted_is_answered_in_plain_http() -> None:
     assert on_server(lambda port: ask(port, "GET", "/a", headers)).body == b"/a"
 
 
+@pytest.mark.parametrize("size", [1, 1000])
+def test_who_asks_to_be_promoted_is_read_to_the_end(size: int) -> None:
+    """As Java's client asks with its first request, also if that has a body."""
+    upgrade = [
+        HOST,
+        (b"connection", b"Upgrade, HTTP2-Settings"),
+        (b"upgrade", b"h2c"),
+        (b"http2-settings", b"AAMAAABk"),
+    ]
+    said = (
+        head_of("GET", "/a", upgrade)
+        + head_of("POST", "/b", [*upgrade, (b"content-length", b"4")]) + b"body"
+        + head_of("POST", "/c", [*upgrade, (b"transfer-encoding", b"chunked")]) + b"4\r\nbody\r\n0\r\n\r\n"
+        + head_of("GET", "/d", [HOST])
+    )  # fmt: skip
+
+    async def talk(port: int) -> list[bytes]:
+        async with connected(port) as (reader, writer):
+            for start in range(0, len(said), size):
+                writer.write(said[start : start + size])
+                await asyncio.sleep(0)
+            return [(await read_reply(reader)).body for _ in range(4)]
+
+    assert on_server(talk) == [b"/a", b"/bbody", b"/cbody", b"/d"]
+
+
+def test_nobody_is_passed_on_to_another_server() -> None:
+    check_refused(on_server(lambda port: last_words(port, head_of("CONNECT", "/", [HOST]))), 405)
+
+
+def test_who_asks_whether_to_send_a_body_and_is_refused_gets_the_end_of_the_connection() -> None:
+    """Whether the next bytes are that body or the next request is not known."""
+    head = head_of("POST", "/", [HOST, (b"expect", b"100-continue"), (b"content-length", b"100")])
+
+    async def talk(port: int) -> bytes:
+        return await last_words(port, head)
+
+    answer = on_server(talk, application=answers_at_once)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"\r\nconnection: close\r\n" in answer
+
+
+def test_who_asks_whether_to_send_a_body_and_may_is_answered_as_usual() -> None:
+    head = head_of("POST", "/a", [HOST, (b"expect", b"100-continue"), (b"content-length", b"4")])
+
+    async def talk(port: int) -> None:
+        async with connected(port) as (reader, writer):
+            for _ in range(2):
+                writer.write(head)
+                assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+                writer.write(b"body")
+                assert (await read_reply(reader)).body == b"/abody"
+
+    on_server(talk)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"HELO\r\n\r\n",
+        head_of("POST", "/", [HOST, (b"transfer-encoding", b"chunked")]) + b"so many\r\n",
+    ],
+)
+def test_nonsense_takes_no_answer_away_from_what_came_before_it(nonsense: bytes) -> None:
+    said = head_of("GET", "/a", [HOST]) + head_of("GET", "/b", [HOST]) + nonsense
+    answer = on_server(lambda port: last_words(port, said))
+    assert re.findall(rb"/[ab]", answer) == [b"/a", b"/b"]
+    assert answer.count(b"HTTP/1.1 200 ") == 2
+    assert b"\r\nconnection: close\r\n" in answer
+
+
+def test_who_sends_ever_more_requests_is_not_read_for_ever() -> None:
+    async def talk() -> None:
+        go_on = asyncio.Event()
+
+        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+            await go_on.wait()
+            await echo(scope, receive, send)
+
+        async with asyncio.timeout(20), listening(slow) as port, connected(port) as (reader, writer):
+            writer.write(head_of("GET", "/", [HOST]) * (connection.MOST_IN_LINE * 2))
+            await asyncio.sleep(0.05)
+            go_on.set()
+            answers = await reader.read()
+            assert 0 < answers.count(b"HTTP/1.1 200 ") <= connection.MOST_IN_LINE + 1
+            assert answers.count(b"connection: close") == 1
+
+    asyncio.run(talk())
+
+
 async def in_a_row(port: int, *requests: bytes) -> list[Reply]:
     """Sent at once, without waiting for an answer."""
     async with connected(port) as (reader, writer):
@@ -267,6 +357,16 @@ class TestExchanges:
             headers = [*lanes.words()[0], (b"connection", b"close")]
             answer = await last_words(lanes.port, head_of("POST", "/locks/a/acquire", headers))
             assert answer.startswith(b"HTTP/1.1 200 ")
+            assert b"\r\nconnection: close\r\n" in answer
+
+        on_lanes(worker_token, talk)
+
+    def test_nonsense_takes_no_answer_away_from_what_came_before_it(self, worker_token: str) -> None:
+        async def talk(lanes: Lanes) -> None:
+            said = head_of("POST", "/locks/a/acquire", lanes.words()[0]) + b"HELO\r\n\r\n"
+            answer = await last_words(lanes.port, said)
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert b'"status":"acquired"' in answer
             assert b"\r\nconnection: close\r\n" in answer
 
         on_lanes(worker_token, talk)
