@@ -8,9 +8,9 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-MOST_CHIPS = 24
 LONGEST_ADDRESS = 30
-_PAIR = re.compile(r"""(?P<key>[A-Za-z_][\w.\-/]*)=(?P<value>"[^"]*"|'[^']*'|\S+)""")
+# Keys are words of any script. A pair stands apart: an equals sign within a word, as in an address, makes none.
+_PAIR = re.compile(r"""(?<![^\s,;|])(?P<key>[^\W\d][\w.\-/]*)=(?P<value>"[^"]*"|'[^']*'|\S+)""")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +38,7 @@ def chips(metadata: str | None) -> list[Chip]:
     if not metadata or not metadata.strip():
         return []
     found = _from_json(metadata)
-    return (_from_text(metadata) if found is None else found)[:MOST_CHIPS]
+    return _from_text(metadata) if found is None else found
 
 
 def _from_json(metadata: str) -> list[Chip] | None:

@@ -23,6 +23,9 @@ def seen(metadata: str | None) -> list[tuple[str, str]]:
         ("[1, 2]", [("", "[1, 2]")]),
         ("see https://ci.example/1 now", [("", "see"), ("", "https://ci.example/1"), ("", "now")]),
         ("a=1; b=2,", [("a", "1"), ("b", "2")]),
+        ("описание=сборка 担当=田中", [("описание", "сборка"), ("担当", "田中")]),
+        ("see https://wiki.example/x?a=1&b=2 too", [("", "see"), ("", "https://wiki.example/x?a=1&b=2"), ("", "too")]),
+        ("run=7 https://ci.example/?job=3", [("run", "7"), ("", "https://ci.example/?job=3")]),
     ],
 )
 def test_pairs_objects_and_words_become_chips(metadata, expected):

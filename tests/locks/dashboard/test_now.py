@@ -144,6 +144,16 @@ def test_an_open_row_shows_who_is_in_line_and_the_metadata_as_it_was_sent(worker
     assert sent.replace('"', "&quot;") in reply.content.decode()
 
 
+def test_of_much_metadata_the_row_the_open_row_and_the_page_say_how_much_more_there_is(worker, visit, victor, now_url):
+    worker.takes("job", metadata=" ".join(f"key{number}={number}" for number in range(40)))
+    row = visit(victor).get(f"{now_url}?open={Lock.objects.get().pk}").content.decode()
+    assert ">+36<" in row
+    assert "and 16 more, below" in row
+    page = visit(victor).get(f"{now_url}locks/job").content.decode()
+    assert ">+16<" in page
+    assert "Metadata as it was sent" in page
+
+
 def test_a_refresh_gets_the_board_only(worker, visit, victor, now_url):
     worker.takes("job")
     text = visit(victor).get(now_url, headers={"HX-Request": "true", "HX-Target": "board"}).content.decode()
