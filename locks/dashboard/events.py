@@ -18,6 +18,9 @@ _ICONS: dict[str, str] = {
     EventKind.RELEASED: "free",
     EventKind.EXPIRED: "overdue",
     EventKind.FORCE_RELEASED: "force",
+    EventKind.SESSION_OPENED: "now",
+    EventKind.SESSION_ENDED: "now",
+    EventKind.SESSION_EXPIRED: "overdue",
     EventKind.TOKEN_ISSUED: "key",
     EventKind.TOKEN_ROTATED: "key",
     EventKind.TOKEN_REVOKED: "key",
@@ -46,6 +49,7 @@ _ICONS: dict[str, str] = {
     EventKind.WEBHOOK_TESTED: "webhook",
     EventKind.WEBHOOK_REPLAYED: "webhook",
     EventKind.WEBHOOK_DELETED: "webhook",
+    EventKind.HISTORY_EXPORTED: "activity",
 }
 
 
@@ -93,6 +97,14 @@ def sentence_of(event: Happening | Event) -> str:
             return f"{event.actor_name} snoozed it while {event.owner} holds it"
         case EventKind.SNOOZE_ENDED:
             return f"{event.actor_name} ended its snooze"
+        case EventKind.SESSION_OPENED:
+            return f"{event.owner} opened a session"
+        case EventKind.SESSION_ENDED:
+            return f"{event.owner} ended its session{held}"
+        case EventKind.SESSION_EXPIRED:
+            return f"{event.owner} let its session run out{held}"
+        case EventKind.HISTORY_EXPORTED:
+            return f"{event.actor_name} took the history along"
     told = team_sentence(event) or bulk_sentence(event) if isinstance(event, Event) else None
     return told or f"{event.actor_name}: {kind_in_words(event.kind)}"
 
@@ -100,10 +112,11 @@ def sentence_of(event: Happening | Event) -> str:
 def bulk_sentence(event: Event) -> str | None:
     """Of a release of many locks; each lock has an event of its own besides."""
     detail = event.detail or {}
+    locks = "1 lock" if detail.get("locks") == 1 else f"{detail.get('locks')} locks"
     done = f"{detail.get('released', 0)} released, {detail.get('skipped', 0)} skipped"
     match event.kind:
         case EventKind.BULK_RELEASE_STARTED:
-            return f"{event.actor_name} began to release {detail.get('locks')} locks by force: {detail.get('chosen')}"
+            return f"{event.actor_name} began to release {locks} by force: {detail.get('chosen')}"
         case EventKind.BULK_RELEASE_STOPPED:
             return f"{event.actor_name} stopped it: {done}, {detail.get('left', 0)} left alone"
         case EventKind.BULK_RELEASE_FINISHED:
@@ -120,7 +133,7 @@ def by_whom(event: Event) -> str:
         case ActorKind.TOKEN:
             return f"token {event.actor_name}"
         case ActorKind.SYSTEM:
-            return "the clock" if event.kind == EventKind.EXPIRED else event.actor_name
+            return "the clock" if event.kind in (EventKind.EXPIRED, EventKind.SESSION_EXPIRED) else event.actor_name
     return event.actor_name
 
 

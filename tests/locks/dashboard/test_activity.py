@@ -7,7 +7,12 @@ import json
 import pytest
 from django.test import Client
 
+from locks.engine import requests
+from locks.engine.execution import perform
+from locks.engine.operations import open_session
+from locks.engine.upkeep import sweep_sessions
 from locks.models import Event, Token
+from tests.locks.engine.passing_time import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -41,6 +46,19 @@ def test_filtered_by_actor_owner_token_and_request(worker, visit, victor, olga, 
     exported = Event.objects.get(kind="history_exported")
     assert shown(browser.get(f"{now_url}activity?request={exported.request_id}")) == [("history_exported", None)]
     assert shown(browser.get(now_url + "activity?request=req_nothing&lock=%00")) == []
+
+
+def test_sessions_and_exports_have_sentences_too(worker, visit, olga, now_url):
+    perform(open_session(requests.OpenSession(digest=worker.digest, owner="runner-7", ttl_seconds=60)))
+    pass_seconds(61)
+    perform(sweep_sessions())
+    browser = visit(olga)
+    browser.post(f"{now_url}activity/export", {"format": "csv"})
+    page = browser.get(now_url + "activity").content.decode()
+    assert "runner-7 opened a session" in page
+    assert "runner-7 let its session run out after" in page
+    assert "olga took the history along" in page
+    assert "expiry:" not in page
 
 
 def test_an_export_has_the_filters_of_the_page_and_is_an_event(worker, visit, olga, now_url):
