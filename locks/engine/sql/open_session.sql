@@ -1,7 +1,9 @@
 -- Open a session. One row. $1 is one requests.OpenSession as JSON.
+--
+-- Whoever knows its id may act as its holder, so the history knows it by its holder's pseudonym, as it does its locks.
 WITH caller AS MATERIALIZED (
     SELECT
-        request.*, live.token_id, live.token_name, live.space_id, live.team_id, live.max_metadata_length,
+        request.*, live.token_id, live.public_id, live.token_name, live.space_id, live.team_id, live.max_metadata_length,
         live.requests_per_second, clock.now,
         CASE
             WHEN live.token_id IS NULL THEN 'unauthenticated'
@@ -33,9 +35,10 @@ recorded AS (
         address, request_id, detail
     )
     SELECT
-        caller.now, 'session_opened', caller.team_id, caller.space_id, opened.owner, NULL, opened.metadata,
+        caller.now, 'session_opened', caller.team_id, caller.space_id, opened.owner,
+        octo_holder_id(caller.public_id, opened.id), opened.metadata,
         caller.token_id, 'token', caller.token_id, caller.token_name, caller.channel, caller.address, caller.request_id,
-        jsonb_build_object('session_id', opened.id, 'ttl_seconds', opened.ttl_seconds)
+        jsonb_build_object('ttl_seconds', opened.ttl_seconds)
     FROM opened CROSS JOIN caller
 )
 SELECT

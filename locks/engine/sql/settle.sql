@@ -358,14 +358,16 @@ recorded AS (
         FROM next
         UNION ALL
         SELECT
-            3, clock.now, closed.kind, space.team_id, closed.space_id, NULL, NULL, closed.owner, NULL, closed.metadata,
-            closed.token_id, CASE WHEN caller.actor_id IS NULL THEN 'system' ELSE 'token' END, caller.actor_id,
+            3, clock.now, closed.kind, space.team_id, closed.space_id, NULL, NULL, closed.owner,
+            octo_holder_id(token.public_id, closed.id), closed.metadata, closed.token_id,
+            CASE WHEN caller.actor_id IS NULL THEN 'system' ELSE 'token' END, caller.actor_id,
             coalesce(caller.actor_name, 'expiry'), caller.channel, caller.address, caller.request_id, NULL,
             octo_ms(closed.over_at - closed.created_at),
             CASE WHEN caller.actor_id IS NULL THEN octo_ms(clock.now - closed.over_at) END,
-            jsonb_build_object('session_id', closed.id)
+            NULL
         FROM closed
         JOIN caller ON caller.session_id = closed.id
+        LEFT JOIN octo_token AS token ON token.id = closed.token_id
         JOIN octo_space AS space ON space.id = closed.space_id
         CROSS JOIN clock
         WHERE closed.kind IS NOT NULL

@@ -260,7 +260,17 @@ class TestEnding:
             ("its session was ended", "token", "operator")
         }
         assert engine.end_session(session).verdict == "session_over"
-        assert Event.objects.filter(kind="session_ended").get().detail == {"session_id": str(session)}
+        assert Event.objects.filter(kind="session_ended").count() == 1
+
+    def test_the_history_knows_a_session_by_its_holder_and_never_by_its_id(self, engine, session):
+        """Whoever knows the id may act as its holder."""
+        held = engine.acquire("deploy", session_id=session)
+        engine.end_session(session)
+        told = Event.objects.filter(kind__in=["session_opened", "session_ended"])
+        assert {event.holder_id for event in told} == {held.holder_id}
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM octo_event WHERE octo_event::text LIKE %s", [f"%{session}%"])
+            assert cursor.fetchone() == (0,)
 
     def test_the_sweep_frees_what_a_dead_session_held_and_says_so_once(self, engine, dead, session):
         assert perform(sweep_sessions()) == 1
