@@ -105,6 +105,21 @@ def test_search_is_in_the_address_and_the_back_button_undoes_it(page: Page, api:
     expect(page.get_by_label("Order")).to_have_value("name")
 
 
+def test_leaving_the_search_asks_for_nothing_and_a_row_opened_next_stays_open(page: Page, api: Api):
+    take(api, "deploy/api")
+    watch(page, "victor")
+    page.keyboard.press("/")
+    page.keyboard.type("deploy")
+    expect(page).to_have_url(re.compile(r"\?q=deploy$"))
+    pages = page.evaluate("history.length")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Last events")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"\?q=deploy&open=\d+$"))
+    assert page.evaluate("history.length") == pages + 1
+
+
 def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
     take(api, "deploy/api")
     take(api, "cron/backup")
