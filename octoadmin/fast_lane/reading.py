@@ -15,6 +15,8 @@ from octoadmin.serving.proxies import client_address, client_scheme
 MOST_KNOWN_TOKENS = 10_000
 # Of the hot calls nearly all are far smaller. What is larger, the sync lane keeps on its budget while it arrives.
 LARGEST_PLAIN_BODY = 8 * 1024
+# What is remembered below is what many say alike. A stranger may say something else each time, at length.
+LONGEST_REMEMBERED = 256
 _BEARER = b"Bearer "
 # Headers that have a say in the answer. A second one of the same name is for Django to make sense of.
 _HEADERS = frozenset(
@@ -77,20 +79,18 @@ def open_envelope(scope: Scope) -> Envelope:
     # Who brings a session along gets it renewed, or taken away.
     if b"transfer-encoding" in found or b"cookie" in found:
         raise NotPlain(Reason.HEADERS)
-    if not _is_ours(found.get(b"host", b"")):
+    host, forwarded_for, proto = found.get(b"host", b""), found.get(b"x-forwarded-for"), found.get(b"x-forwarded-proto")
+    if len(host) > LONGEST_REMEMBERED or not _is_ours(host):
         raise NotPlain(Reason.HOST)
+    if len(forwarded_for or b"") > LONGEST_REMEMBERED or len(proto or b"") > LONGEST_REMEMBERED:
+        raise NotPlain(Reason.HEADERS)
     length = found.get(b"content-length", b"0")
     if not length.isdigit() or len(length) > 5 or int(length) > LARGEST_PLAIN_BODY:
         raise NotPlain(Reason.BODY)
     if length != b"0" and found.get(b"content-type") not in _JSON:
         raise NotPlain(Reason.BODY)
     client = scope.get("client")
-    address, secure = _sender(
-        client[0] if client else None,
-        scope["scheme"],
-        found.get(b"x-forwarded-for"),
-        found.get(b"x-forwarded-proto"),
-    )
+    address, secure = _sender(client[0] if client else None, scope["scheme"], forwarded_for, proto)
     key = found.get(b"idempotency-key")
     return Envelope(
         _token(found.get(b"authorization", b"")),

@@ -47,8 +47,17 @@ def _is_trusted(address: Address | None, trusted: Networks) -> bool:
 _HOP = re.compile(r"\[([^\[\]]+)\](?::\d+)?|([^:\[\]]+)(?::\d+)?|([^\[\]]+)")
 
 
-@lru_cache(maxsize=1024)
+# With brackets, zone and port.
+_LONGEST_HOP = 128
+
+
 def _address(text: str) -> Address | None:
+    """What is longer is none, and is not remembered either: a stranger may send something else each time."""
+    return _read_address(text) if len(text) <= _LONGEST_HOP else None
+
+
+@lru_cache(maxsize=1024)
+def _read_address(text: str) -> Address | None:
     """The address in a hop, with or without brackets and port; an IPv4 one inside IPv6 comes out as IPv4."""
     hop = _HOP.fullmatch(text)
     if hop is None:

@@ -11,6 +11,8 @@ from octoadmin.serving.proxies import Networks, client_address, client_scheme
 
 Environ = dict[str, Any]
 REQUEST_ID = "octoadmin.request_id"
+# A header with a longer name is a stranger's idea, and not remembered.
+LONGEST_KNOWN = 64
 
 _CONSTANT: Environ = {
     "SCRIPT_NAME": "",
@@ -39,7 +41,7 @@ def environ_of(scope: Scope, *, request_id: str, trusted_proxies: Networks) -> E
         "SERVER_PORT": "",
     }
     for name, value in scope["headers"]:
-        key = _key(name)
+        key = _known_key(name) if len(name) <= LONGEST_KNOWN else _key(name)
         if key is None:
             continue
         if key in environ:
@@ -74,10 +76,12 @@ def _decoded(raw_path: bytes) -> str:
     return path.decode("latin-1")
 
 
-@lru_cache(maxsize=512)
 def _key(name: bytes) -> str | None:
     """The header's key in the environ. With an underscore it could pass for another header: it is dropped."""
     if b"_" in name:
         return None
     key = name.decode("latin-1").upper().replace("-", "_")
     return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
+
+
+_known_key = lru_cache(maxsize=512)(_key)

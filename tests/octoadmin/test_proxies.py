@@ -1,10 +1,13 @@
 """Whose address and scheme a request has, and who is believed about it."""
 
+import tracemalloc
 from ipaddress import ip_network
 
 import pytest
 
+from octoadmin.fast_lane.reading import NotPlain, open_envelope
 from octoadmin.serving.proxies import client_address, client_scheme
+from octoadmin.serving.wsgi_environ import environ_of
 
 TRUSTED = [ip_network("10.0.0.0/8"), ip_network("2001:db8:1::/48")]
 PROXY = "10.0.0.1"
@@ -95,3 +98,24 @@ def test_of_several_schemes_the_one_of_our_own_proxy_counts() -> None:
 
 def test_a_proxy_can_say_that_it_was_plain_http() -> None:
     assert scheme(PROXY, "http", own="https") == "http"
+
+
+def test_nothing_long_that_strangers_send_is_remembered() -> None:
+    """Each time something else, before anybody has asked who they are."""
+    tracemalloc.start()
+    try:
+        for number in range(200):
+            text = b"%x" % number * 10_000
+            headers = [(b"host", text), (b"x-forwarded-for", text), (b"x-forwarded-proto", text), (b"x-" + text, b"")]
+            scope = {
+                "headers": headers, "client": (PROXY, 1), "scheme": "http", "method": "GET", "http_version": "1.1",
+                "raw_path": b"/locks/a", "query_string": b"",
+            }  # fmt: skip
+            environ_of(scope, request_id="", trusted_proxies=TRUSTED)
+            for long_ones in (headers[:1], [(b"host", b"localhost"), *headers[1:3]]):
+                with pytest.raises(NotPlain):
+                    open_envelope({**scope, "headers": long_ones})
+        kept, _peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
