@@ -24,6 +24,8 @@ PATIENCE = "2s"
 MOST_AT_ONCE = 200
 SHORTEST_PAUSE_SECONDS = 0.01
 PAUSE_SECONDS = 0.1
+# That a client has gone may have arrived without having been read: after so many turns of the event loop it is known.
+TURNS_TO_NOTICE = 4
 
 Outcome = TypeVar("Outcome")
 
@@ -228,6 +230,8 @@ class Line:
             if not place.handed.done():
                 (left_line,) = await self._desk.perform(leave([placed.waiter_id], server_id=self.server_id))
                 position = left_line.position
+            for _ in range(TURNS_TO_NOTICE):
+                await asyncio.sleep(0)
             if gone.done():
                 raise Gone
             # Now or while it was leaving.

@@ -258,19 +258,6 @@ def is_brought_it_while_it_leaves(holds, backends, in_line, monkeypatch):
     return is_brought_it
 
 
-def test_what_it_is_brought_while_its_time_is_up_is_its_own(asks, in_line, is_brought_it_while_it_leaves):
-    async def talk(line: Line) -> None:
-        turn = asyncio.create_task(line.turn(asks(), wait_seconds=1, gone=still_there()))
-        await until(in_line)
-        await is_brought_it_while_it_leaves()
-        outcome = (await turn).outcome
-        assert outcome.verdict == "acquired"
-        lock = await asyncio.to_thread(in_a_thread(lambda: Lock.objects.get(name="deploy")))
-        assert lock.lease_id == outcome.lease_id
-
-    on_a_line(talk)
-
-
 def test_what_it_is_brought_while_it_hangs_up_is_given_on(asks, in_line, is_brought_it_while_it_leaves):
     async def talk(line: Line) -> None:
         gone = still_there()
@@ -284,6 +271,26 @@ def test_what_it_is_brought_while_it_hangs_up_is_given_on(asks, in_line, is_brou
     on_a_line(talk)
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
     assert Event.objects.get(owner="somebody", kind="released").reason == "whoever waited for it had gone"
+
+
+def test_what_is_brought_to_a_client_that_has_just_gone_is_given_on(asks, holds, in_line):
+    """The loop has two things to read: that it is handed the lock, and then that its client has closed."""
+    lets_go = holds()
+
+    async def talk(line: Line) -> None:
+        gone = still_there()
+        turn = asyncio.create_task(line.turn(asks(), wait_seconds=30, gone=gone))
+        await until(lambda: len(line) == 1)
+        await asyncio.sleep(0.05)
+        (place,) = line._places.values()
+        closes = asyncio.get_running_loop().call_soon
+        place.handed.add_done_callback(lambda _: closes(gone.set_result, None))
+        await asyncio.to_thread(in_a_thread(lets_go))
+        with pytest.raises(Gone):
+            await turn
+
+    on_a_line(talk)
+    assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
 def in_a_thread(work: Callable[[], Any]) -> Callable[[], Any]:
