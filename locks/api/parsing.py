@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 import msgspec
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from locks.api.errors import Code, Refusal, invalid_input
@@ -14,6 +15,7 @@ LARGEST_BODY = 64 * 1024
 LARGEST_BODY_OF_MANY = 512 * 1024
 
 Message = TypeVar("Message")
+Row = TypeVar("Row", bound=Model)
 
 
 def parse_body(
@@ -102,6 +104,16 @@ def query_number(request: HttpRequest, name: str, *, default: int, lowest: int, 
     if not (text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest):
         raise invalid_input(422, f"{name} must be a whole number from {lowest} to {highest}.")
     return int(text)
+
+
+def after_cursor(request: HttpRequest, rows: "QuerySet[Row]") -> "QuerySet[Row]":
+    """Of a list whose cursor is the id of the last row of a page, and which goes down from the highest."""
+    cursor = request.GET.get("cursor")
+    if not cursor:
+        return rows
+    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise invalid_input(422, "cursor must be a next_cursor of an earlier page.")
+    return rows.filter(pk__lt=int(cursor))
 
 
 def decoder(message: type[Any]) -> "msgspec.json.Decoder[Any]":

@@ -10,9 +10,9 @@ from rest_framework.request import Request
 
 from locks.actions import webhooks
 from locks.api.endpoint import answer
-from locks.api.errors import Code, Refusal, invalid_input
+from locks.api.errors import Code, Refusal
 from locks.api.handler import not_found
-from locks.api.parsing import query_choice, query_number, query_text
+from locks.api.parsing import after_cursor, query_choice, query_number
 from locks.api.schema import OpenApiTypes, describe, query
 from locks.api.views.webhooks import WebhookEndpoint
 from locks.models import Delivery
@@ -105,15 +105,10 @@ class DeliveriesView(WebhookEndpoint):
         webhook = self.webhook(request, public_id)
         status = query_choice(request._request, "status", STATUSES)
         limit = query_number(request._request, "limit", default=50, lowest=1, highest=100)
-        cursor = query_text(request._request, "cursor")
         found = Delivery.objects.filter(webhook=webhook).prefetch_related("log").order_by("-id")
         if status != "all":
             found = found.filter(status=status)
-        if cursor:
-            if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-                raise invalid_input(422, "cursor must be a next_cursor of an earlier page.")
-            found = found.filter(id__lt=int(cursor))
-        page = list(found[:limit])
+        page = list(after_cursor(request._request, found)[:limit])
         more = str(page[-1].pk) if len(page) == limit else None
         return answer(DeliveryPage(deliveries=[_delivery(delivery) for delivery in page], next_cursor=more))
 

@@ -19,7 +19,7 @@ from locks.api.authentication import HoldsToken
 from locks.api.endpoint import Endpoint, answer, no_content, request_id
 from locks.api.errors import Code, Refusal, invalid_input, scope_missing
 from locks.api.handler import not_found
-from locks.api.parsing import decoder, parse_body, query_choice
+from locks.api.parsing import after_cursor, decoder, parse_body, query_choice, query_number
 from locks.api.schema import OpenApiTypes, describe, query
 from locks.api.usage import usage
 from locks.models import Scope, Space, Token
@@ -35,6 +35,7 @@ from locks.token_terms import (
 )
 
 _LONGEST_OVERLAP = 30 * 86_400
+_MOST_LISTED = 1000
 
 ScopeName: TypeAlias = Literal[
     "locks:read", "locks:write", "locks:force", "audit:read", "webhooks:manage", "tokens:manage"
@@ -75,6 +76,7 @@ class WhoAmI(msgspec.Struct, kw_only=True):
 
 class TokenList(msgspec.Struct, kw_only=True):
     tokens: list[ListedToken]
+    next_cursor: str | None
 
 
 class IssueBody(msgspec.Struct, kw_only=True):
@@ -192,18 +194,27 @@ class TokensView(TokenEndpoint):
         scope="tokens:manage",
         answers={200: TokenList},
         errors=(422,),
-        parameters=[query("revoked", OpenApiTypes.BOOL, "Whether to list revoked ones as well.")],
+        parameters=[
+            query("revoked", OpenApiTypes.BOOL, "Whether to list revoked ones as well."),
+            query("limit", {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}, f"{_MOST_LISTED} unless asked."),
+            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the page before."),
+        ],
+        description="Newest first. A token that is bound to prefixes may get fewer on a page than it asked for: the "
+        "last page is the one without a `next_cursor`.",
     )
     def get(self, request: Request) -> HttpResponse:
         own = _own(request)
-        known = Token.objects.select_related("created_by").filter(space_id=own.space_id).order_by("-created_at", "-id")
+        known = Token.objects.select_related("created_by").filter(space_id=own.space_id).order_by("-id")
         revoked = request.GET.get("revoked", "false").lower()
         if revoked not in ("true", "false"):
             raise invalid_input(422, "revoked must be true or false.")
         if revoked == "false":
             known = known.filter(revoked_at__isnull=True)
-        shown = [token for token in known[:1000] if is_within(own, token.prefixes)]
-        return answer(TokenList(tokens=_listed(shown, space=own.space)))
+        limit = query_number(request._request, "limit", default=_MOST_LISTED, lowest=1, highest=_MOST_LISTED)
+        page = list(after_cursor(request._request, known)[:limit])
+        shown = [token for token in page if is_within(own, token.prefixes)]
+        more = str(page[-1].pk) if len(page) == limit else None
+        return answer(TokenList(tokens=_listed(shown, space=own.space), next_cursor=more))
 
     @describe(
         "issue_token",

@@ -76,6 +76,23 @@ def test_a_scope_or_prefix_that_is_named_twice_is_kept_once(call, managing):
     assert (token.scopes, token.prefixes) == (["locks:read"], ["ci/"])
 
 
+def test_the_list_goes_on_from_page_to_page(call, space, managing):
+    for number in range(4):
+        issue(space, f"ci-{number}", "locks:read")
+    first = call("GET", "/tokens?limit=4", token=managing).json()
+    second = call("GET", f"/tokens?limit=4&cursor={first['next_cursor']}", token=managing).json()
+    assert [token["name"] for token in first["tokens"]] == ["ci-3", "ci-2", "ci-1", "ci-0"]
+    assert "manager" in [token["name"] for token in second["tokens"]]
+    assert second["next_cursor"] is None
+
+
+@pytest.mark.parametrize(
+    "query", ["cursor=x", "cursor=-1", "cursor=" + "9" * 19, "limit=0", "limit=1001", "revoked=no"]
+)
+def test_nonsense_in_the_list_s_query_is_refused(call, managing, query):
+    assert call("GET", f"/tokens?{query}", token=managing).status_code == 422
+
+
 def test_a_name_is_used_once(call, managing):
     call("POST", "/tokens", {"name": "ci", "preset": "worker"}, token=managing)
     refused = call("POST", "/tokens", {"name": "ci", "preset": "worker"}, token=managing)
