@@ -53,7 +53,9 @@ def shown(page: Page) -> str:
     return text
 
 
-def test_a_token_is_issued_by_keyboard_alone(page: Page, server: RunningServer):
+@pytest.mark.parametrize(("theme", "paper"), [("light", "rgb(248, 248, 246)"), ("dark", "rgb(15, 18, 20)")])
+def test_a_token_is_issued_by_keyboard_alone(page: Page, server: RunningServer, theme: str, paper: str):
+    page.emulate_media(color_scheme=theme)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
     sign_in(page, "alice", "/ui/blue/main/")
     page.keyboard.press("g")
@@ -80,6 +82,7 @@ def test_a_token_is_issued_by_keyboard_alone(page: Page, server: RunningServer):
     tab_to(page, page.get_by_role("button", name="Issue the token"))
     page.keyboard.press("Enter")
     expect(page.get_by_text("Shown this once")).to_be_visible()
+    expect(page.locator("body")).to_have_css("background-color", paper)
     token = shown(page)
     tab_to(page, page.get_by_role("button", name="Copy the token"))
     page.keyboard.press("Enter")
