@@ -23,6 +23,8 @@ from locks.engine.verdicts import Verdict
 # How soon to ask again for a held lock: not later than it can be free, and often enough to notice a release.
 LONGEST_RETRY_MS = 5_000
 SHORTEST_RETRY_MS = 100
+# Nearly every answer: none of the reasons to refuse has to be looked at.
+_DONE = frozenset({Verdict.ACQUIRED, Verdict.KEPT, Verdict.RENEWED, Verdict.RELEASED})
 # Two may be lost before a session ends.
 KEEPALIVES_PER_TTL = 3
 
@@ -56,6 +58,8 @@ def retry_after_ms(available_at: datetime, now: datetime) -> int:
 
 def raise_refusal(outcome: AnyOutcome, *, scope: str) -> None:
     """Raises what the verdict refuses for reasons of the caller's rights or the space's limits."""
+    if outcome.verdict in _DONE:
+        return
     match outcome.verdict:
         case Verdict.UNAUTHENTICATED:
             raise authentication_failed()

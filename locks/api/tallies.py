@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from locks.engine import outcomes
 from locks.engine.verdicts import Verdict
@@ -17,6 +18,12 @@ from locks.history.rollup import Tally
 # Of the names that are refused or waited for in a second so many are remembered, and so many written, the first ranked.
 MOST_NAMES = 1000
 NAMES_WRITTEN = 20
+_COUNTED = frozenset({Verdict.RENEWED, Verdict.HELD, Verdict.DELAYED})
+
+
+class _Outcome(Protocol):
+    @property
+    def verdict(self) -> str: ...
 
 
 @dataclass
@@ -39,9 +46,11 @@ class Tallies:
     def _of(self, space_id: int, now: datetime) -> _Counts:
         return self._counts.setdefault((space_id, now.replace(second=0, microsecond=0)), _Counts())
 
-    def count(self, found: Iterable[object]) -> None:
+    def count(self, found: Iterable[_Outcome]) -> None:
         """What the engine has answered; most of it needs no counting."""
         for outcome in found:
+            if outcome.verdict not in _COUNTED:
+                continue
             match outcome:
                 case outcomes.Renewed(verdict=Verdict.RENEWED, space_id=int(space_id), now=now):
                     with self._lock:

@@ -4,6 +4,7 @@ Noted in memory by the request, written once a second by a thread of its own, so
 is lost when the process dies is at most a second of it.
 """
 
+import math
 import threading
 import time
 from dataclasses import dataclass, field
@@ -41,7 +42,7 @@ class Usage:
 
     def note(self, *, digest: bytes, space_id: int, address: str | None, agent: str) -> None:
         self._spaces.add(space_id)
-        if time.monotonic() - self._written.get(digest, float("-inf")) >= LAST_USE_SECONDS:
+        if time.monotonic() - self._written.get(digest, -math.inf) >= LAST_USE_SECONDS:
             self._uses[digest] = Use(digest, address, agent)
 
     def flush(self) -> None:
