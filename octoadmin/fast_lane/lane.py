@@ -52,11 +52,12 @@ class FastLane:
             return None
         verb, raw_name = found
         try:
-            envelope = open_envelope(connection.scope)  # type: ignore[arg-type]
+            envelope, body_length = open_envelope(connection.scope, connection.envelope)  # type: ignore[arg-type]
         except NotPlain as not_plain:
             left_to_sync[not_plain.reason].inc()
             return None
-        return Passage(connection, self, self._ways[verb.name], target, raw_name, envelope)
+        connection.envelope = envelope
+        return Passage(connection, self, self._ways[verb.name], target, raw_name, envelope, body_length)
 
     async def stop(self, *, seconds: float) -> None:
         await asyncio.gather(*(way.combiner.stop(seconds=seconds) for way in self._ways.values()))
@@ -86,19 +87,28 @@ class Passage(Exchange):
     """
 
     __slots__ = (
-        "arrival", "asked", "envelope", "lane", "raw_name", "request_id", "rounds", "since", "wait_seconds", "way",
+        "arrival", "asked", "body_length", "envelope", "lane", "raw_name", "request_id", "rounds", "since",
+        "wait_seconds", "way",
     )  # fmt: skip
 
     asked: Any
 
     def __init__(
-        self, connection: Connection, lane: FastLane, way: Way, target: bytes, raw_name: bytes, envelope: Envelope
+        self,
+        connection: Connection,
+        lane: FastLane,
+        way: Way,
+        target: bytes,
+        raw_name: bytes,
+        envelope: Envelope,
+        body_length: int,
     ) -> None:
         super().__init__(connection, way.verb.method, target)
         self.lane = lane
         self.way = way
         self.raw_name = raw_name
         self.envelope = envelope
+        self.body_length = body_length
         self.request_id = new_request_id()
         self.arrival = time.perf_counter()
         self.rounds = 0
@@ -123,7 +133,7 @@ class Passage(Exchange):
         """Raises NotPlain and Refusal."""
         envelope = self.envelope
         digest = envelope.token.digest
-        if len(self.body) != envelope.body_length:
+        if len(self.body) != self.body_length:
             raise NotPlain(Reason.BODY)
         self.asked, self.wait_seconds = self.way.verb.asked(self.raw_name, envelope, self.request_id, self.body)
         try:

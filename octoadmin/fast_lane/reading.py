@@ -9,7 +9,7 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from locks import bearer
-from octoadmin.serving.asgi_types import Scope
+from octoadmin.serving.asgi_types import Headers, Scope
 from octoadmin.serving.proxies import client_address, client_scheme
 
 MOST_KNOWN_TOKENS = 10_000
@@ -21,8 +21,8 @@ _BEARER = b"Bearer "
 # Headers that have a say in the answer. A second one of the same name is for Django to make sense of.
 _HEADERS = frozenset(
     {
-        b"authorization", b"content-length", b"content-type", b"cookie", b"host", b"idempotency-key",
-        b"transfer-encoding", b"user-agent", b"x-forwarded-for", b"x-forwarded-proto",
+        b"authorization", b"content-type", b"cookie", b"host", b"idempotency-key", b"transfer-encoding", b"user-agent",
+        b"x-forwarded-for", b"x-forwarded-proto",
     }
 )  # fmt: skip
 _JSON = frozenset({b"application/json", b"application/json; charset=utf-8", b"application/json;charset=utf-8"})
@@ -58,20 +58,42 @@ class KnownToken:
 
 @dataclass(slots=True)
 class Envelope:
-    """All of a request but its path and body."""
+    """All of a request but its path and body, and the headers that say so."""
 
+    headers: Headers
     token: KnownToken
     address: str | None
     secure: bool
     agent: str
     idempotency_key: str | None
-    body_length: int
+    is_json: bool
 
 
-def open_envelope(scope: Scope) -> Envelope:
-    """Of a scope whose method and path are not known yet. Raises NotPlain."""
+def open_envelope(scope: Scope, last: Envelope | None = None) -> tuple[Envelope, int]:
+    """Of a scope whose method and path are not known yet, and how long the body is. `last` is the same connection's
+    one before: who stays says the same again, but for the length. Raises NotPlain."""
+    headers = scope["headers"]
+    lengths = [value for name, value in headers if name == b"content-length"]
+    if lengths:
+        headers = [header for header in headers if header[0] != b"content-length"]
+    length = _number(lengths)
+    envelope = last if last is not None and last.headers == headers else _read(scope, headers)
+    if length and not envelope.is_json:
+        raise NotPlain(Reason.BODY)
+    return envelope, length
+
+
+def _number(lengths: list[bytes]) -> int:
+    if not lengths:
+        return 0
+    if len(lengths) > 1 or len(lengths[0]) > 5 or not lengths[0].isdigit() or int(lengths[0]) > LARGEST_PLAIN_BODY:
+        raise NotPlain(Reason.BODY)
+    return int(lengths[0])
+
+
+def _read(scope: Scope, headers: Headers) -> Envelope:
     found: dict[bytes, bytes] = {}
-    for name, value in scope["headers"]:
+    for name, value in headers:
         if name in _HEADERS:
             if name in found:
                 raise NotPlain(Reason.HEADERS)
@@ -84,21 +106,17 @@ def open_envelope(scope: Scope) -> Envelope:
         raise NotPlain(Reason.HOST)
     if len(forwarded_for or b"") > LONGEST_REMEMBERED or len(proto or b"") > LONGEST_REMEMBERED:
         raise NotPlain(Reason.HEADERS)
-    length = found.get(b"content-length", b"0")
-    if not length.isdigit() or len(length) > 5 or int(length) > LARGEST_PLAIN_BODY:
-        raise NotPlain(Reason.BODY)
-    if length != b"0" and found.get(b"content-type") not in _JSON:
-        raise NotPlain(Reason.BODY)
     client = scope.get("client")
     address, secure = _sender(client[0] if client else None, scope["scheme"], forwarded_for, proto)
     key = found.get(b"idempotency-key")
     return Envelope(
+        headers,
         _token(found.get(b"authorization", b"")),
         address,
         secure,
         found.get(b"user-agent", b"").decode("latin-1"),
         None if key is None else key.decode("latin-1"),
-        int(length),
+        found.get(b"content-type") in _JSON,
     )
 
 

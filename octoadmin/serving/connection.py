@@ -25,6 +25,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from locks.api.errors import Refusal, internal_error, invalid_input, new_request_id, overloaded
 from octoadmin.serving.asgi_types import Application, Headers, Message, Receive, Scope, Send
+from octoadmin.serving.known_heads import KnownHeads, Said
 from octoadmin.serving.request_body import BODY_SECONDS
 from octoadmin.serving.streamed_answer import STALL_SECONDS
 
@@ -62,7 +63,7 @@ class Exchange:
         self.scope["query_string"] = b""
         self.body = b""
         # What uvicorn's connection asks of a cycle, and tells it.
-        self.keep_alive: bool = connection.parser.should_keep_alive()
+        self.keep_alive = connection.stays
         self.response_complete = False
         self.disconnected = False
 
@@ -90,6 +91,8 @@ class Connection(HttpToolsProtocol):
     # The last request's: uvicorn's own, or an exchange.
     cycle: Any
     exchange: Exchange | None = None
+    # What the lane has made of the last head that it took.
+    envelope: Any = None
     # Of uvicorn's own, the one that is being answered. The last one may still wait for its turn.
     running: RequestResponseCycle | None = None
 
@@ -100,6 +103,9 @@ class Connection(HttpToolsProtocol):
         self.arriving_since = self.loop.time()
         self.quiet_since = 0.0
         self.is_reading_head = True
+        # Whether there may be another request after this one.
+        self.stays = True
+        self.known_heads = KnownHeads()
         # Nothing that comes from now on is read.
         self.is_over = False
         # How much of the piece that has come was read when the parser took the rest for another protocol.
@@ -213,8 +219,13 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.is_over:
             return
+        begins = not self.arriving_since and self._is_free()
+        if begins and (said := self.known_heads.find(data)) is not None and self._take(said):
+            return
         self.piece = len(data)
         super().data_received(data)
+        if begins and self.exchange is not None and not self.arriving_since:
+            self.known_heads.remember(data, self.exchange.scope, body_length=len(self.exchange.body))
         while self.read_up_to and not self.is_over:
             data, self.read_up_to = self._without_upgrade() + data[self.read_up_to :], 0
             self.piece = len(data)
@@ -223,6 +234,21 @@ class Connection(HttpToolsProtocol):
             self.unread += self.piece
             if self.unread > LARGEST_HEAD:
                 self._refuse_head()
+
+    def _take(self, said: Said) -> bool:
+        """What the parser would have led to. A head that ends its connection is never sent again."""
+        assert self.lane is not None
+        self.scope = said.scope  # type: ignore[assignment]
+        self.scope["state"] = self.app_state.copy()
+        exchange = self.lane.open(self, said.method, said.target)
+        if exchange is None:
+            return False
+        self._unset_keepalive_if_required()
+        self.quiet_since = 0.0
+        self.exchange = self.cycle = exchange
+        exchange.body = said.body
+        exchange.arrived()
+        return True
 
     def send_400_response(self, msg: str) -> None:
         """While the parser's error is being dealt with, which may be one of ours."""
@@ -284,7 +310,8 @@ class Connection(HttpToolsProtocol):
         return len(self.url) + sum(len(b": \r\n") + len(name) + len(value) for name, value in self.headers)
 
     def _begin(self) -> None:
-        if self.lane is not None and (self.cycle is None or self.cycle.response_complete) and self._is_simple():
+        if self.lane is not None and self._is_free() and self._is_simple():
+            self.stays = self.parser.should_keep_alive()
             exchange = self.lane.open(self, self.parser.get_method().decode("ascii"), self.url)
             if exchange is not None:
                 self.exchange = self.cycle = exchange
@@ -303,11 +330,14 @@ class Connection(HttpToolsProtocol):
             app = partial(_answer_expectant, app, cycle)
         super()._start_asgi_task(cycle, app)
 
+    def _is_free(self) -> bool:
+        """All that was asked before is answered, and the client reads the answers."""
+        return (self.cycle is None or self.cycle.response_complete) and not self.pipeline and not self.flow.write_paused
+
     def _is_simple(self) -> bool:
-        """Nothing but a path, as most of HTTP/1.1 is written, from somebody who reads the answers."""
+        """Nothing but a path, as most of HTTP/1.1 is written."""
         return (
-            not self.flow.write_paused
-            and self.url.isascii()
+            self.url.isascii()
             and b"?" not in self.url
             and b"#" not in self.url
             and not self.expect_100_continue
