@@ -73,7 +73,8 @@ Written by `make bench`; do not edit. What counts is the ratios of one run: abso
 
 {machine}. Servers, databases and the load generator (wrk) share the cores. Every side is
 durable: it answers after an fsync, so a kill or a power cut takes nothing back that was acknowledged. Sides take turns
-of two seconds, and the median of the rounds is shown.
+of two seconds, at 64 connections three times as many as at the others, and the median of the turns is shown. A ratio is
+the median of the ratios of neighbouring turns.
 
 ![Claim–release pairs per second](pictures/benchmark.svg)
 

@@ -25,8 +25,8 @@ ROUNDS = 5
 CROWD = 2_000
 AT_ONCE = 200
 # Many short turns: what slows the machine for a while slows both sides of a turn.
-TURNS = 9
-SECONDS = 2.0
+TURNS = 4
+SECONDS = 1.5
 CLIENTS = 16
 
 
@@ -109,18 +109,19 @@ async def crowd(port: int, token: str, server: psutil.Process) -> tuple[list[flo
     before = memory(server)
     peak = before
     for turn in range(TURNS):
-        alone.append(await pairs_per_second(port, token, f"alone-{turn}"))
+        alone.append(await pairs_per_second(port, token, f"before-{turn}"))
         holder = Client(port, token)
         leases = [
             await holder.call(f"/locks/crowd-{turn}-{number}/acquire", {"ttl_seconds": 600})
             for number in range(CROWD // 20)
         ]
         waiting = await gather_crowd(port, token, [f"crowd-{turn}-{number}" for number in range(len(leases))])
-        beside.append(await pairs_per_second(port, token, f"beside-{turn}"))
+        beside += [await pairs_per_second(port, token, f"beside-{turn}-{again}") for again in range(2)]
         peak = max(peak, memory(server))
         for client in (holder, *waiting):
             client.close()
         await until_in_line(0)
+        alone.append(await pairs_per_second(port, token, f"after-{turn}"))
     return alone, beside, before, peak
 
 
