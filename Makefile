@@ -1,8 +1,8 @@
 # up · test · check · bench: each sets up what it needs on a machine that has Python 3.11+ and make.
 # An interpreter that was compiled without optimisations, as pyenv's are unless one asks for them, takes half as long again
-# for everything. Then it is rather the system's, if that is new enough.
-OPTIMISED := import sys, sysconfig; sys.exit("--enable-optimizations" not in (sysconfig.get_config_var("CONFIG_ARGS") or ""))
-NEW_ENOUGH := import sys, ensurepip; sys.exit(sys.version_info < (3, 11))
+# for everything. Then it is rather the system's, if that is new enough: distributions know how to compile theirs.
+NEW_ENOUGH := import sys, ensurepip; assert sys.version_info >= (3, 11)
+OPTIMISED := $(NEW_ENOUGH); import sysconfig; assert "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
 PYTHON ?= $(shell \
 	if ! python3 -c '$(OPTIMISED)' 2>/dev/null && /usr/bin/python3 -c '$(NEW_ENOUGH)' 2>/dev/null; \
 	then echo /usr/bin/python3; else echo python3; fi)
