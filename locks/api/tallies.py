@@ -18,6 +18,7 @@ from locks.history.rollup import Tally
 # Of the names that are refused or waited for in a second so many are remembered, and so many written, the first ranked.
 MOST_NAMES = 1000
 NAMES_WRITTEN = 20
+# Those that a case below speaks of.
 _COUNTED = frozenset({Verdict.RENEWED, Verdict.HELD, Verdict.DELAYED})
 
 

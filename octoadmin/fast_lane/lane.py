@@ -19,7 +19,7 @@ from locks.engine.verdicts import Verdict
 from locks.hand_over import Later
 from octoadmin.fast_lane.combiner import Combiner, Undone
 from octoadmin.fast_lane.metrics import left_to_sync
-from octoadmin.fast_lane.reading import Envelope, NotPlain, Reason, open_envelope
+from octoadmin.fast_lane.reading import MOST_REMEMBERED_HEADERS, Envelope, NotPlain, Reason, open_envelope
 from octoadmin.fast_lane.surroundings import headers_of
 from octoadmin.fast_lane.verbs import VERBS, Verb, verb_of
 from octoadmin.probes.metrics import count_request
@@ -56,7 +56,7 @@ class FastLane:
         except NotPlain as not_plain:
             left_to_sync[not_plain.reason].inc()
             return None
-        connection.envelope = envelope
+        connection.envelope = envelope if len(envelope.headers) <= MOST_REMEMBERED_HEADERS else None
         return Passage(connection, self, self._ways[verb.name], target, raw_name, envelope, body_length)
 
     async def stop(self, *, seconds: float) -> None:

@@ -17,6 +17,7 @@ MOST_KNOWN_TOKENS = 10_000
 LARGEST_PLAIN_BODY = 8 * 1024
 # What is remembered below is what many say alike. A stranger may say something else each time, at length.
 LONGEST_REMEMBERED = 256
+MOST_REMEMBERED_HEADERS = 32
 _BEARER = b"Bearer "
 # Headers that have a say in the answer. A second one of the same name is for Django to make sense of.
 _HEADERS = frozenset(

@@ -91,7 +91,7 @@ class Connection(HttpToolsProtocol):
     # The last request's: uvicorn's own, or an exchange.
     cycle: Any
     exchange: Exchange | None = None
-    # What the lane has made of the last head that it took.
+    # What the lane has made of the last head that it took, if it is worth remembering.
     envelope: Any = None
     # Of uvicorn's own, the one that is being answered. The last one may still wait for its turn.
     running: RequestResponseCycle | None = None

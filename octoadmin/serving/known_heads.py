@@ -13,8 +13,8 @@ from octoadmin.serving.asgi_types import Scope
 # An acquire, a release and a renewal differ in their length.
 MOST_HEADS = 4
 LONGEST_HEAD = 1024
-# Of what a parser takes, the part that nobody can take for anything else.
-_LINE = re.compile(rb"(GET|POST) (/[\w.\-:@+=~/%]*) HTTP/1\.1")
+# Of what a parser takes, the part that nobody can take for anything else. A name in it has at most 256 bytes.
+_LINE = re.compile(rb"(GET|POST) (/[\w.\-:@+=~/%]{0,1024}) HTTP/1\.1")
 _END_OF_LINE = b"\r\n"
 _END_OF_HEAD = b"\r\n\r\n"
 
@@ -32,24 +32,26 @@ class KnownHeads:
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        # By the bytes after the first line: the scope, and how long the body is.
+        # By the bytes of the header fields: the scope, and how long the body is.
         self._known: dict[bytes, tuple[Scope, int]] = {}
 
     def remember(self, data: bytes, scope: Scope, *, body_length: int) -> None:
-        """That is what the parser has made of the first request in the data."""
-        line, _, rest = data.partition(_END_OF_LINE)
-        head, _, _ = rest.partition(_END_OF_HEAD)
-        if len(head) > LONGEST_HEAD or not _LINE.fullmatch(line):
+        """If the data is one whole request: that is what the parser has made of it."""
+        head, end, body = data.partition(_END_OF_HEAD)
+        line, _, fields = head.partition(_END_OF_LINE)
+        # If there is another request behind it, and this one was answered at once, the scope is that of the other; but
+        # then more follows the head than the body of either.
+        if not end or len(body) != body_length or len(fields) > LONGEST_HEAD or not _LINE.fullmatch(line):
             return
         if len(self._known) >= MOST_HEADS:
             self._known.clear()
-        self._known[head] = (scope.copy(), body_length)
+        self._known[fields] = (scope.copy(), body_length)
 
     def find(self, data: bytes) -> Said | None:
         """If the data is one whole request, with a head that is known."""
-        line, _, rest = data.partition(_END_OF_LINE)
-        head, end, body = rest.partition(_END_OF_HEAD)
-        known = self._known.get(head)
+        head, end, body = data.partition(_END_OF_HEAD)
+        line, _, fields = head.partition(_END_OF_LINE)
+        known = self._known.get(fields)
         if known is None or not end or len(body) != known[1]:
             return None
         found = _LINE.fullmatch(line)

@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
+from locks import bearer
 from octoadmin.serving import known_heads
 from octoadmin.serving.asgi_types import Receive, Scope, Send
 from octoadmin.serving.connection import Connection, Exchange
@@ -16,8 +17,9 @@ from octoadmin.serving.known_heads import KnownHeads
 from tests.octoadmin.fast_lane.lanes import HOST, Lanes, on_lanes
 from tests.octoadmin.http_client import connected, head_of, read_reply
 
-ANNA = b"Authorization: Bearer anna\r\n"
-BEN = b"Authorization: Bearer ben\r\n"
+ANNA = b"Host: a\r\nAuthorization: Bearer anna\r\n"
+BEN = b"Host: a\r\nAuthorization: Bearer ben\r\n"
+FULL = b"/locks/full"
 
 
 def told(scope: Scope, body: bytes) -> bytes:
@@ -32,14 +34,17 @@ class Asked(Exchange):
         self.lane = lane
 
     def arrived(self) -> None:
-        self.lane.open_ones.append(self)
+        if self.scope["raw_path"] == FULL:
+            self.answer(503, b"lane: yes\r\n", b"")
+        else:
+            self.lane.open_ones.append(self)
 
     def late(self) -> None:
         raise AssertionError
 
 
 class ToldLane:
-    """Takes what is about locks, and answers when it is told to."""
+    """Takes what is about locks, and answers when it is told to; but one of them is refused at once."""
 
     def __init__(self) -> None:
         self.open_ones: list[Asked] = []
@@ -112,17 +117,19 @@ async def talk(steps: list[bytes | None], *, memory: KnownHeads | None) -> tuple
             connection.data_received(step)
         for _ in range(8):
             await asyncio.sleep(0)
+    closed = wire.closed
     connection.connection_lost(None)
-    return wire.written, wire.closed
+    return wire.written, closed
 
 
 def request(line: bytes, headers: bytes, body: bytes, *, length: int | None = None) -> bytes:
     announced = b"Content-Length: %d\r\n" % (len(body) if length is None else length) if body or length else b""
-    return line + b"\r\nHost: a\r\n" + headers + announced + b"\r\n" + body
+    return line + b"\r\n" + headers + announced + b"\r\n" + body
 
 
 LINES = [
-    b"GET /locks/a HTTP/1.1", b"POST /locks/a HTTP/1.1", b"POST /locks/b%2Fc HTTP/1.1", b"POST /other HTTP/1.1",
+    b"GET /locks/a HTTP/1.1", b"POST /locks/a HTTP/1.1", b"POST /locks/full HTTP/1.1", b"POST /other HTTP/1.1",
+    b"POST /locks/b%2Fc HTTP/1.1", b"GET /locks/" + b"a" * 70_000 + b" HTTP/1.1",
     b"GET /locks/a?q=1 HTTP/1.1", b"GET /locks/a HTTP/1.0", b"PUT /locks/a HTTP/1.1", b"get /locks/a HTTP/1.1",
     b"GET  /locks/a HTTP/1.1", b"GET /locks/\xc3\xa4 HTTP/1.1", b"", b"nonsense",
 ]  # fmt: skip
@@ -134,6 +141,7 @@ HEADERS = [
 ]  # fmt: skip
 BODIES = [b"", b"", b"{}", b'{"a":1}', b"GET /locks/a HTTP/1.1\r\nHost: a\r\n\r\n", b"\r\n\r\n"]
 GET_ANNA, GET_BEN = (request(LINES[0], who, b"") for who in (ANNA, BEN))
+AHEAD = request(LINES[1], ANNA, b"", length=len(GET_BEN))
 REQUESTS = st.builds(
     request,
     st.sampled_from(LINES[:3]) | st.sampled_from(LINES),
@@ -165,10 +173,15 @@ def conversations(draw: st.DrawFn) -> list[bytes | None]:
 
 @settings(max_examples=400, deadline=None)
 @given(conversations())
-# The head has no end; two heads at once, of different people and with as short a body; a line before the first one.
+# The head has no end; two heads at once, of different people and with as short a body; a line before the first one; the
+# first of two is answered at once; its body comes later, and looks like a request; there are no headers; a long path.
 @example([*[GET_ANNA, None] * 3, GET_ANNA[:-4]])
 @example([GET_ANNA, None, GET_ANNA, GET_BEN, None, GET_BEN, None])
 @example([GET_ANNA, None, b"\r\n" + GET_ANNA, None, LINES[0] + b"\r\n" + GET_ANNA])
+@example([GET_BEN, None, request(LINES[2], ANNA, b"") + GET_BEN, None, GET_ANNA, None])
+@example([GET_BEN, None, request(LINES[2], ANNA, GET_BEN) + GET_BEN, None, AHEAD, None, GET_BEN])
+@example([GET_BEN, None, request(LINES[0], b"", b"") + GET_ANNA, None, request(LINES[0], b"", b"") + GET_ANNA, None])
+@example([*[GET_ANNA, None] * 3, request(LINES[5], ANNA, b"")])
 def test_with_and_without_memory_the_same_is_understood(steps: list[bytes | None]) -> None:
     remembered = asyncio.run(talk(steps, memory=None))
     read_anew = asyncio.run(talk(steps, memory=Forgetful()))
@@ -178,6 +191,12 @@ def test_with_and_without_memory_the_same_is_understood(steps: list[bytes | None
 def _without_ids(answered: tuple[bytes, bool]) -> tuple[list[bytes], bool]:
     """Each refusal has a new id."""
     return [part[32:] for part in answered[0].split(b"req_")], answered[1]
+
+
+def test_who_wants_to_leave_may_leave() -> None:
+    leaving = request(LINES[0], ANNA + b"Connection: close\r\n", b"")
+    for steps, closed in [([GET_ANNA, None] * 3, False), ([*[GET_ANNA, None] * 3, leaving], True)]:
+        assert asyncio.run(talk(steps, memory=None))[1] is closed
 
 
 def test_a_head_is_known_from_its_second_time_on() -> None:
@@ -208,16 +227,32 @@ def test_little_is_remembered() -> None:
 
 
 @pytest.mark.usefixtures("committed")
-def test_another_token_on_the_same_connection_is_another_caller(worker_token: str) -> None:
-    async def speak(lanes: Lanes) -> None:
-        right = lanes.words()[0]
-        wrong = [
-            HOST,
-            (b"authorization", f"Bearer {worker_token[:-1]}{'a' if worker_token[-1] != 'a' else 'b'}".encode()),
-        ]
-        async with connected(lanes.port) as (reader, writer):
-            for headers, status in [(right, 200), (right, 200), (right, 200), (wrong, 401), (wrong, 401), (right, 200)]:
-                writer.write(head_of("POST", "/locks/a/acquire", headers))
-                assert (await read_reply(reader)).status == status
+class TestLanes:
+    """With a real lane, whose combiners can be away."""
 
-    on_lanes(worker_token, speak)
+    def test_another_token_on_the_same_connection_is_another_caller(self, worker_token: str) -> None:
+        async def speak(lanes: Lanes) -> None:
+            right, wrong = lanes.words()[0], [HOST, (b"authorization", f"Bearer {bearer.generate()}".encode())]
+            said = [(right, 200), (right, 200), (right, 200), (wrong, 401), (wrong, 401), (right, 200)]
+            async with connected(lanes.port) as (reader, writer):
+                for headers, status in said:
+                    writer.write(head_of("POST", "/locks/a/acquire", headers))
+                    assert (await read_reply(reader)).status == status
+
+        on_lanes(worker_token, speak)
+
+    def test_who_is_refused_at_once_is_not_taken_for_whoever_comes_behind(self, worker_token: str) -> None:
+        async def speak(lanes: Lanes) -> None:
+            right, wrong = lanes.words()[0], [HOST, (b"authorization", f"Bearer {bearer.generate()}".encode())]
+            async with connected(lanes.port) as (reader, writer):
+                writer.write(head_of("GET", "/locks/a", right))
+                assert (await read_reply(reader)).status == 200
+                acquires = lanes.fast._ways["acquire"].combiner
+                acquires._away_until = asyncio.get_running_loop().time() + 60
+                writer.write(head_of("POST", "/locks/a/acquire", wrong) + head_of("GET", "/locks/a", right))
+                assert [(await read_reply(reader)).status for _ in range(2)] == [503, 200]
+                acquires._away_until = 0
+                writer.write(head_of("POST", "/locks/a/acquire", wrong))
+                assert (await read_reply(reader)).status == 401
+
+        on_lanes(worker_token, speak)
