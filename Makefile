@@ -1,6 +1,7 @@
 # up · test · check · bench: each sets up what it needs on a machine that has Python 3.11+ and make.
-# An interpreter that was compiled without optimisations, as pyenv's are unless one asks for them, takes half as long again
-# for everything. Then it is rather the system's, if that is new enough: distributions know how to compile theirs.
+
+# On an interpreter that was compiled without optimisations, as pyenv's are unless one asks for them, a claim costs the server
+# a third more. Then it is rather the system's, if that is new enough: distributions know how to compile theirs.
 NEW_ENOUGH := import sys, ensurepip; assert sys.version_info >= (3, 11)
 OPTIMISED := $(NEW_ENOUGH); import sysconfig; assert "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
 PYTHON ?= $(shell \

@@ -199,7 +199,7 @@ def test_who_wants_to_leave_may_leave() -> None:
         assert asyncio.run(talk(steps, memory=None))[1] is closed
 
 
-def test_a_head_is_known_from_its_second_time_on() -> None:
+def test_a_head_is_known_from_its_third_time_on() -> None:
     class Counting(KnownHeads):
         found = 0
 
@@ -208,6 +208,7 @@ def test_a_head_is_known_from_its_second_time_on() -> None:
             self.found += said is not None
             return said
 
+    # The first comes while the connection is still new.
     memory = Counting()
     asyncio.run(talk([request(LINES[1], ANNA, b"{}"), None] * 5, memory=memory))
     assert memory.found == 3
