@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bench.sides import Place
 
 # More than in production, for the sides that need a connection for each client.
-MOST_CONNECTIONS = {"max_connections": "600"}
+MAX_CONNECTIONS = {"max_connections": "600"}
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def database() -> Iterator["Place"]:
     """A cluster with the tables of the product, a space and its token, and an empty database for the comparison."""
     with tempfile.TemporaryDirectory(prefix="octo-bench-") as name:
         directory = Path(name)
-        cluster = Cluster(directory=directory / "postgres", settings=MOST_CONNECTIONS)
+        cluster = Cluster(directory=directory / "postgres", settings=MAX_CONNECTIONS)
         cluster.initialise()
         with (directory / "postgres.log").open("wb") as log:
             process = cluster.start(log=log)

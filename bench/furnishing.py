@@ -3,10 +3,10 @@
 import psycopg
 from psycopg import sql
 
-from locks.actions import tokens
-from locks.actions.audit import Actor
-from locks.bearer import parse
 from locks.models import Space, Team
+from locks.services import tokens
+from locks.services.audit import Actor
+from locks.token_format import parse
 from octoadmin.postgres import ROLE, SUPERUSER, Cluster
 
 

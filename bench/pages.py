@@ -54,17 +54,17 @@ AFTER_TROUBLE = {"Now": "", "Now, by owner": "?group=owner", "Stuck": "stuck", "
 
 FILL = """
 INSERT INTO octo_lock (space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds,
-                       lock_delay_seconds, acquired_at, renewed_at, expires_at, sweep_at, renewals)
+                       lock_delay_seconds, acquired_at, renewed_at, expires_at, next_sweep_at, renewals)
 SELECT %(space)s, 'held/' || lpad(n::text, 7, '0'), n + 1, gen_random_uuid(), 'h_bench', %(token)s,
        'runner-' || n %% 500, 'build=' || n || ' ref=main', 86400, 0, now() - n * interval '30 milliseconds', now(),
        now() + interval '1 day', now() + interval '1 day', 3
 FROM generate_series(1, {locks}) AS n;
 
 -- One lock in ten is tied to a session, twenty to each.
-INSERT INTO octo_session (id, space_id, token_id, owner, ttl_seconds, kept_alive_at, expires_at, sweep_at)
+INSERT INTO octo_session (id, space_id, token_id, owner, ttl_seconds, kept_alive_at, expires_at, next_sweep_at)
 SELECT md5(n::text)::uuid, %(space)s, %(token)s, 'runner-' || n %% 500, 300, now(), now() + interval '1 day', now()
 FROM generate_series(1, {locks} / 200) AS n;
-UPDATE octo_lock SET session_id = session, tied_to = session
+UPDATE octo_lock SET session_id = session, bound_session_id = session
 FROM (SELECT id, md5((fencing_token / 200 + 1)::text)::uuid AS session FROM octo_lock) AS tied
 WHERE tied.id = octo_lock.id AND fencing_token %% 10 = 0 AND fencing_token / 200 < {locks} / 200;
 
@@ -82,15 +82,15 @@ SELECT now() - ({events} - n) * interval '30 days' / {events},
        CASE WHEN n %% 2 = 1 AND n %% 999 = 0 THEN 'stuck' END, CASE WHEN n %% 2 = 1 THEN n %% 100000 END
 FROM generate_series(1, {events}) AS n;
 
-INSERT INTO octo_minute (space_id, minute, acquired, released, refused, waited, renewed)
+INSERT INTO octo_stats_minute (space_id, minute, acquired, released, refused, waited, renewed)
 SELECT %(space)s, date_trunc('minute', now(), 'UTC') - n * interval '1 minute', 12, 11, 7, 2, 400
 FROM generate_series(0, 10079) AS n;
 
-INSERT INTO octo_minute_bucket (space_id, minute, measure, bucket, count)
+INSERT INTO octo_stats_histogram (space_id, minute, measure, bucket, count)
 SELECT %(space)s, date_trunc('minute', now(), 'UTC') - n * interval '1 minute', measure, 20 + bucket, 1 + bucket
 FROM generate_series(0, 10079) AS n, unnest(ARRAY['hold', 'wait']) AS measure, generate_series(0, 9) AS bucket;
 
-INSERT INTO octo_minute_contention (space_id, minute, name, refused, waited, waited_ms)
+INSERT INTO octo_stats_contention (space_id, minute, name, refused, waited, waited_ms)
 SELECT %(space)s, date_trunc('minute', now(), 'UTC') - n * interval '1 minute',
        'held/' || lpad((n * 7 %% 900 + k)::text, 7, '0'), 1 + k, k, k * 900
 FROM generate_series(0, 10079) AS n, generate_series(0, 9) AS k;
@@ -102,7 +102,7 @@ TROUBLE = """
 UPDATE octo_lock SET renewed_at = acquired_at, expires_at = now() - interval '1 minute', ttl_seconds = 30
 WHERE lease_id IS NOT NULL AND fencing_token > {locks} - 1000;
 
-INSERT INTO octo_usual_hold (lock_id, fencing_token, space_id, holds, median_ms, high_ms, late_at)
+INSERT INTO octo_hold_baseline (lock_id, fencing_token, space_id, holds, median_ms, p90_ms, anomalous_after)
 SELECT id, fencing_token, space_id, 12, 40000, 90000, now() - interval '1 minute'
 FROM octo_lock WHERE fencing_token %% 10 = 1;
 
@@ -152,9 +152,9 @@ def measure() -> Iterator[str]:
 
 
 def _place() -> dict[str, int]:
-    from locks.actions import tokens
-    from locks.actions.audit import Actor
     from locks.models import Space, Team, User
+    from locks.services import tokens
+    from locks.services.audit import Actor
 
     User.objects.create_superuser("root", "root@example.com", None)
     team = Team.objects.create(slug="bench", name="Bench")

@@ -15,9 +15,9 @@ import psutil
 from django.db import connections
 
 from bench.processes import family
-from locks.actions import tokens
-from locks.actions.audit import Actor
 from locks.models import Space, Team, Waiter
+from locks.services import tokens
+from locks.services.audit import Actor
 from tests.servers import running_server
 
 PAIRS = 100

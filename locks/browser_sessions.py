@@ -14,7 +14,7 @@ from locks.models import BrowserSession
 SEEN_EVERY = timedelta(minutes=1)
 # Somebody who has not signed in has an hour to do so; what is begun here by strangers does not pile up.
 ANONYMOUS = timedelta(hours=1)
-LONGEST_AGENT = 300
+MAX_AGENT = 300
 
 
 class SessionStore(DatabaseStore):
@@ -29,7 +29,7 @@ class SessionStore(DatabaseStore):
         return BrowserSession
 
     def begin_at(self, *, address: str | None, user_agent: str) -> None:
-        self.origin = {"address": address, "user_agent": user_agent.replace("\0", "")[:LONGEST_AGENT]}
+        self.origin = {"address": address, "user_agent": user_agent.replace("\0", "")[:MAX_AGENT]}
 
     def load(self) -> dict[str, Any]:
         row = BrowserSession.objects.filter(

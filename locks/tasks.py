@@ -8,18 +8,18 @@ from celery import shared_task
 from django.conf import settings
 from django.db.models.functions import Now
 
-from locks.actions import brake, bulk_release, snooze
 from locks.browser_sessions import SessionStore
 from locks.dashboard.stuck import count_stuck
-from locks.engine import upkeep
-from locks.engine.execution import perform
-from locks.history import retention as history_retention
-from locks.history.rollup import rollup as roll_up
-from locks.history.usual import forget_usual_holds, learn_usual_holds
+from locks.engine import maintenance
+from locks.engine.execution import run
+from locks.events.history import retention as history_retention
+from locks.events.history.hold_baselines import compute_hold_baselines, purge_hold_baselines
+from locks.events.history.rollup import rollup as roll_up
+from locks.events.webhooks.delivery_pool import POOL_SIZE, delivery_pool
+from locks.events.webhooks.outbox import fan_out, purge_deliveries
 from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
-from locks.runs import RecordedTask
-from locks.webhooks.hands import HANDS, hands
-from locks.webhooks.outbox import fan_out, forget_deliveries
+from locks.services import bulk_release, login_throttle, snooze
+from locks.task_recording import RecordedTask
 
 IDLE_LOCK_DAYS = 30
 SESSION_DAYS = 7
@@ -43,27 +43,27 @@ def heartbeat(beat: str | None = None) -> str:
 @shared_task(base=RecordedTask)
 def sweep() -> str:
     """Leases are over by the clock; this records how they ended and clears them."""
-    sessions = perform(upkeep.sweep_sessions())
-    expired = perform(upkeep.sweep())
-    perform(upkeep.forget_waiters())
-    perform(upkeep.recount_stale())
+    sessions = run(maintenance.sweep_sessions())
+    expired = run(maintenance.sweep())
+    run(maintenance.purge_waiters())
+    run(maintenance.recount_stale())
     return f"{expired} expired" + (f", {sessions} sessions ended" if sessions else "")
 
 
 @shared_task(base=RecordedTask)
 def deliveries() -> str:
-    """Makes deliveries of what has happened, and sets hands to work on what is due. They are not Celery's own: this
+    """Makes deliveries of what has happened, and sets delivery_pool to work on what is due. They are not Celery's own: this
     task is over at once, however long a receiver takes."""
     if not Webhook.objects.exists():
         return "no webhooks"
-    made = perform(fan_out())
-    due = Delivery.objects.filter(status=DeliveryStatus.PENDING, next_attempt_at__lte=Now())[:HANDS].count()
-    return f"{made} made, {hands.lend(due)} at work"
+    made = run(fan_out())
+    due = Delivery.objects.filter(status=DeliveryStatus.PENDING, next_attempt_at__lte=Now())[:POOL_SIZE].count()
+    return f"{made} made, {delivery_pool.lend(due)} at work"
 
 
 @shared_task(base=RecordedTask)
 def rollup() -> str:
-    return f"{perform(roll_up())} events counted"
+    return f"{run(roll_up())} events counted"
 
 
 @shared_task(base=RecordedTask)
@@ -80,7 +80,7 @@ def release_batch(batch_id: int) -> str:
 @shared_task(base=RecordedTask)
 def resume_releases() -> str:
     """What a killed worker or a lost message left behind."""
-    batches = bulk_release.take_up_stalled()
+    batches = bulk_release.requeue_stalled()
     for batch_id in batches:
         release_batch.delay(batch_id)
     return f"{len(batches)} taken up"
@@ -89,7 +89,7 @@ def resume_releases() -> str:
 @shared_task(base=RecordedTask)
 def notice_stuck() -> str:
     """Learns what is usual for what has been held for a while, and counts what needs somebody."""
-    learned = perform(learn_usual_holds())
+    learned = run(compute_hold_baselines())
     return f"{learned} holds learned, {count_stuck()} stuck"
 
 
@@ -98,14 +98,14 @@ def retention() -> str:
     missed = history_retention.make_partitions()
     dropped = history_retention.drop_partitions(days=settings.RETENTION_DAYS)
     history_retention.drop_statistics(days=settings.STATISTICS_DAYS)
-    perform(upkeep.forget_sessions(days=SESSION_DAYS))
+    run(maintenance.purge_sessions(days=SESSION_DAYS))
     SessionStore.clear_expired()
-    brake.tidy_up()
-    bulk_release.forget(days=settings.RETENTION_DAYS)
-    snooze.forget_over()
-    perform(forget_usual_holds())
+    login_throttle.purge()
+    bulk_release.purge(days=settings.RETENTION_DAYS)
+    snooze.purge()
+    run(purge_hold_baselines())
     Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
-    forget_deliveries()
-    idle = perform(upkeep.forget_idle_locks(days=IDLE_LOCK_DAYS))
+    purge_deliveries()
+    idle = run(maintenance.purge_idle_locks(days=IDLE_LOCK_DAYS))
     said = [f"{idle} idle locks removed", f"{len(dropped)} months dropped"]
     return ", ".join(said + ([f"{missed} months could not be prepared"] if missed else []))

@@ -18,9 +18,9 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402  -- Django must be set up first
 from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 
-from locks.api.usage import usage  # noqa: E402
+from locks.api.usage_flusher import usage  # noqa: E402
 from locks.dashboard import live  # noqa: E402
-from locks.waiting.process import line  # noqa: E402
+from locks.queue.singletons import wait_queue  # noqa: E402
 from octoadmin.fast_lane.lane import FastLane  # noqa: E402
 from octoadmin.probes.metrics import server_processes  # noqa: E402
 from octoadmin.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
@@ -67,7 +67,7 @@ async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:
                 usage.start()
                 server_processes.set(1)
                 # For the server and its connections.
-                scope["state"]["farewell"] = line.close
+                scope["state"]["farewell"] = wait_queue.close
                 if settings.FAST_LANE:
                     scope["state"]["lane"] = fast_lane
                 await send({"type": "lifespan.startup.complete"})
@@ -80,7 +80,7 @@ async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:
 async def _stop() -> None:
     """All at once, and none of them waits longer than that for a database which does not answer."""
     stopping = (
-        line.close(),
+        wait_queue.close(),
         fast_lane.stop(seconds=STOP_SECONDS),
         # Not here on the loop, which has yet to send what the threads are working on.
         asyncio.to_thread(sync_lane.stop),

@@ -16,11 +16,11 @@ class Console(AdminSite):
     site_title = site_header = "Octoadmin console"
 
     def has_permission(self, request: HttpRequest) -> bool:
-        from locks.actions.second_factors import is_held_back
+        from locks.services.mfa import is_mfa_required
 
         if not super().has_permission(request):
             return False
-        return isinstance(request.user, User) and not is_held_back(request.user)
+        return isinstance(request.user, User) and not is_mfa_required(request.user)
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not request.user.is_authenticated:

@@ -20,7 +20,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from octoadmin.sign_in_environment import CommaSeparated, SignInEnvironment
 
 PROJECT_DIR = Path(__file__).resolve().parent.parent
-SHORTEST_SECRET = 32
+MIN_SECRET = 32
 
 
 class EnvironmentProblem(Exception):
@@ -125,8 +125,8 @@ class Environment(SignInEnvironment):
     @field_validator("secret_key")
     @classmethod
     def _long_secret_key(cls, key: str) -> str:
-        if key and len(key) < SHORTEST_SECRET:
-            raise ValueError(f"must have at least {SHORTEST_SECRET} characters")
+        if key and len(key) < MIN_SECRET:
+            raise ValueError(f"must have at least {MIN_SECRET} characters")
         return key
 
     @field_validator("celery_broker_url")
@@ -166,7 +166,7 @@ class Environment(SignInEnvironment):
             kept = _kept_secret(path)
         except OSError as error:
             raise EnvironmentProblem(f"OCTO_DATA_DIR: {self.data_dir} cannot be used: {error.strerror}") from None
-        if len(kept) < SHORTEST_SECRET:
+        if len(kept) < MIN_SECRET:
             raise EnvironmentProblem(
                 f"SECRET_KEY: the one kept in {path} is damaged. Remove the file to get a new one."
             )

@@ -3,27 +3,27 @@
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
-from locks.api import handler
+from locks.api import exceptions
 from locks.dashboard.shell import theme
 from octoadmin.serving.middleware import PAGES
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _page(request, 400) if _is_page(request) else handler.handler400(request, exception)
+    return _page(request, 400) if _is_page(request) else exceptions.handler400(request, exception)
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
     if _is_page(request):
         return _page(request, 403)
-    return handler.respond(request, handler.to_refusal(exception) or handler.not_found())
+    return exceptions.respond(request, exceptions.to_api_error(exception) or exceptions.not_found())
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _page(request, 404) if _is_page(request) else handler.handler404(request, exception)
+    return _page(request, 404) if _is_page(request) else exceptions.handler404(request, exception)
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
-    return _page(request, 500) if _is_page(request) else handler.handler500(request)
+    return _page(request, 500) if _is_page(request) else exceptions.handler500(request)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

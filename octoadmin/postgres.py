@@ -33,7 +33,7 @@ SUPERUSER = "postgres"
 ROLE = "octoadmin"
 DATABASE = "octoadmin"
 # The kernel's limit for a socket's path is 107 bytes on Linux and 103 on macOS; the file name takes 16.
-LONGEST_SOCKET_DIR = 85
+MAX_SOCKET_DIR = 85
 
 
 class PostgresProblem(Exception):
@@ -51,7 +51,7 @@ class Cluster:
     def socket_dir(self) -> Path:
         """Follows from the directory alone, so every command finds a server that another one started."""
         inside = self.directory.parent / "socket"
-        if len(os.fsencode(inside)) <= LONGEST_SOCKET_DIR:
+        if len(os.fsencode(inside)) <= MAX_SOCKET_DIR:
             return inside
         digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"octoadmin-{digest}"

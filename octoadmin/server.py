@@ -41,10 +41,10 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(listener: socket.socket, *, parent: int | None = None) -> None:
     """In this process, until it is told to stop."""
     # Here, because what they count goes where main() has said by now.
-    from octoadmin.serving.connection import MOST_CONNECTIONS
+    from octoadmin.serving.connection import MAX_CONNECTIONS
     from octoadmin.serving.http_server import HttpServer
 
-    allow_connections(MOST_CONNECTIONS)
+    allow_connections(MAX_CONNECTIONS)
     HttpServer("octoadmin.asgi:application", parent=parent).run(sockets=[listener])
 
 

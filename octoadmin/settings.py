@@ -99,10 +99,10 @@ DATABASES = {"default": _database(ENVIRONMENT.database_url or Cluster(directory=
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "locks.User"
-AUTHENTICATION_BACKENDS = ["locks.actions.sign_in.NameOrEmail"]
+AUTHENTICATION_BACKENDS = ["locks.services.sign_in.NameOrEmail"]
 LOGIN_URL = "dashboard:sign-in"
 LOGIN_REDIRECT_URL = "dashboard:home"
-SHORTEST_PASSWORD = 10
+MIN_PASSWORD = 10
 AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "CommonPasswordValidator", "NumericPasswordValidator")
@@ -110,7 +110,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
 AUTH_PASSWORD_VALIDATORS.append(
     {
         "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
-        "OPTIONS": {"min_length": SHORTEST_PASSWORD},
+        "OPTIONS": {"min_length": MIN_PASSWORD},
     }
 )
 
@@ -186,7 +186,7 @@ REQUESTS_PER_SECOND = ENVIRONMENT.octo_requests_per_second
 FAILED_AUTHENTICATIONS_PER_MINUTE = ENVIRONMENT.octo_failed_authentications_per_minute
 
 REST_FRAMEWORK = {
-    "DEFAULT_SCHEMA_CLASS": "locks.api.schema.EndpointSchema",
+    "DEFAULT_SCHEMA_CLASS": "locks.api.openapi_hooks.EndpointSchema",
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS = {
@@ -197,5 +197,5 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SERVE_INCLUDE_SCHEMA": False,
     "OAS_VERSION": "3.1.0",
-    "POSTPROCESSING_HOOKS": ["locks.api.schema.add_components"],
+    "POSTPROCESSING_HOOKS": ["locks.api.openapi_hooks.add_components"],
 }

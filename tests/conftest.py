@@ -12,10 +12,10 @@ import pytest
 from django.db import connection
 from hypothesis import settings as hypothesis_settings
 
-from locks.actions import tokens
-from locks.actions.audit import Actor
 from locks.models import Membership, Role, Space, Team, User
 from locks.models.token import PRESETS
+from locks.services import tokens
+from locks.services.audit import Actor
 from octoadmin.serving.connection_checks import drop_dead_connection
 from tests import database
 from tests.servers import RunningServer, running_server

@@ -16,7 +16,7 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 
-from tests.preloaded import ForkedServer, fork_server
+from tests.forkserver import ForkedServer, fork_server
 
 PROJECT_DIR = Path(__file__).parent.parent
 START_SECONDS = 50

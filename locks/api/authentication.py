@@ -1,7 +1,7 @@
 """Bearer tokens in the Authorization header.
 
-`PresentsToken` checks form and checksum only: the statements of the engine check the rest, in the same round trip
-that does the work. `HoldsToken` asks the database, for views that do not go through the engine.
+`TokenFormatAuthentication` checks form and checksum only: the statements of the engine check the rest, in the same round trip
+that does the work. `TokenAuthentication` asks the database, for views that do not go through the engine.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ from django.db.models.functions import Now
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
-from locks import bearer
+from locks import token_format
 from locks.api.errors import authentication_failed, authentication_required
 from locks.api.limits import limits
-from locks.bearer import PresentedToken
 from locks.models import Token
+from locks.token_format import PresentedToken
 
 
 def presented_token(request: Any) -> PresentedToken:
@@ -25,7 +25,7 @@ def presented_token(request: Any) -> PresentedToken:
     scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer" or not credentials:
         raise authentication_required()
-    presented = bearer.parse(credentials.strip())
+    presented = token_format.parse(credentials.strip())
     limits.check_address(address, presented.digest if presented else None)
     if presented is None:
         limits.note_failure(address, None)
@@ -35,12 +35,12 @@ def presented_token(request: Any) -> PresentedToken:
     return presented
 
 
-class PresentsToken(BaseAuthentication):
+class TokenFormatAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[None, PresentedToken]:
         return None, presented_token(request)
 
 
-class HoldsToken(BaseAuthentication):
+class TokenAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[None, Token]:
         presented = presented_token(request)
         token = (
@@ -52,6 +52,6 @@ class HoldsToken(BaseAuthentication):
         if token is None:
             limits.note_failure(request.META.get("REMOTE_ADDR"), presented.digest)
             raise authentication_failed()
-        limits.learn_rate(presented.digest, token.space.requests_per_second)
+        limits.set_rate(presented.digest, token.space.requests_per_second)
         structlog.contextvars.bind_contextvars(team=token.space.team.slug)
         return None, token

@@ -61,7 +61,7 @@ class ErrorBody(msgspec.Struct, kw_only=True, omit_defaults=True):
     retry_after_ms: int | None = None
 
 
-class Refusal(Exception):
+class ApiError(Exception):
     """The request is refused; this is what its sender is told."""
 
     def __init__(
@@ -120,33 +120,33 @@ def _drawn() -> str:
         return digits[:20]
 
 
-def authentication_required() -> Refusal:
-    return Refusal(401, Code.AUTHENTICATION_REQUIRED, "Send the header 'Authorization: Bearer <token>'.")
+def authentication_required() -> ApiError:
+    return ApiError(401, Code.AUTHENTICATION_REQUIRED, "Send the header 'Authorization: Bearer <token>'.")
 
 
-def authentication_failed() -> Refusal:
+def authentication_failed() -> ApiError:
     """One message for every way a token can be wrong."""
-    return Refusal(
+    return ApiError(
         401,
         Code.AUTHENTICATION_FAILED,
         "This token is unknown, revoked or expired. Ask an admin of the team for a new one.",
     )
 
 
-def scope_missing(scope: str) -> Refusal:
-    return Refusal(403, Code.FORBIDDEN, f"The token lacks the scope '{scope}'.")
+def scope_missing(scope: str) -> ApiError:
+    return ApiError(403, Code.FORBIDDEN, f"The token lacks the scope '{scope}'.")
 
 
-def name_not_allowed(name: str) -> Refusal:
-    return Refusal(403, Code.FORBIDDEN, f"The name '{name}' is outside the prefixes that the token may touch.")
+def name_not_allowed(name: str) -> ApiError:
+    return ApiError(403, Code.FORBIDDEN, f"The name '{name}' is outside the prefixes that the token may touch.")
 
 
-def invalid_input(status: int, details: str) -> Refusal:
-    return Refusal(status, Code.INVALID_INPUT, details)
+def invalid_input(status: int, details: str) -> ApiError:
+    return ApiError(status, Code.INVALID_INPUT, details)
 
 
-def overloaded() -> Refusal:
-    return Refusal(
+def overloaded() -> ApiError:
+    return ApiError(
         503,
         Code.UNAVAILABLE,
         "Too many requests are waiting already. Try again in a moment.",
@@ -154,8 +154,8 @@ def overloaded() -> Refusal:
     )
 
 
-def unavailable() -> Refusal:
-    return Refusal(
+def unavailable() -> ApiError:
+    return ApiError(
         503,
         Code.UNAVAILABLE,
         "The database cannot be reached. Try again; an Idempotency-Key makes sure that a lease is not taken twice.",
@@ -163,10 +163,10 @@ def unavailable() -> Refusal:
     )
 
 
-def internal_error() -> Refusal:
-    return Refusal(500, Code.INTERNAL_ERROR, "Something went wrong here. The request id leads to it in the logs.")
+def internal_error() -> ApiError:
+    return ApiError(500, Code.INTERNAL_ERROR, "Something went wrong here. The request id leads to it in the logs.")
 
 
-def never(verdict: str) -> NoReturn:
+def unreachable(verdict: str) -> NoReturn:
     """For the end of a dispatch over verdicts that the statement cannot give."""
     raise AssertionError(f"unexpected verdict {verdict!r}")

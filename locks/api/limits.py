@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable
 
 from django.conf import settings
 
-from locks.api.errors import Code, Refusal
+from locks.api.errors import ApiError, Code
 
-MOST_KEYS = 50_000
+MAX_KEYS = 50_000
 
 
 class Buckets:
@@ -46,7 +46,7 @@ class Buckets:
                 return max(1, int((1 - left) / rate * 1000))
             self._buckets[key] = (rate, left - 1, now)
             self._buckets.move_to_end(key)
-            if len(self._buckets) > MOST_KEYS:
+            if len(self._buckets) > MAX_KEYS:
                 self._buckets.popitem(last=False)
             return 0
 
@@ -74,7 +74,7 @@ class Buckets:
 
 def _refuse(wait_ms: int, what: str) -> None:
     if wait_ms:
-        raise Refusal(429, Code.RATE_LIMITED, f"{what} Wait before you try again.", retry_after_ms=wait_ms)
+        raise ApiError(429, Code.RATE_LIMITED, f"{what} Wait before you try again.", retry_after_ms=wait_ms)
 
 
 class Limits:
@@ -90,7 +90,7 @@ class Limits:
     def check_token(self, digest: bytes) -> None:
         _refuse(self._requests.take(digest), "This token has used up its requests.")
 
-    def not_answered(self, digest: bytes) -> None:
+    def refund(self, digest: bytes) -> None:
         """Somebody else will check the same request again."""
         self._requests.give_back(digest)
 
@@ -104,10 +104,10 @@ class Limits:
         self._failures.take(address)
         self._good.pop(digest, None) if digest else None
 
-    def learn_rate(self, digest: bytes, requests_per_second: int | None) -> None:
+    def set_rate(self, digest: bytes, requests_per_second: int | None) -> None:
         """The token is good, and its space may have a limit of its own: known once the database has answered."""
         self._good[digest] = None
-        if len(self._good) > MOST_KEYS:
+        if len(self._good) > MAX_KEYS:
             self._good.popitem(last=False)
         rate = requests_per_second / self._processes if requests_per_second else self._default_rate
         self._requests.set_rate(digest, rate)

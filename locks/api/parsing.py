@@ -6,21 +6,19 @@ import msgspec
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
-from locks.api.errors import Code, Refusal, invalid_input
-from locks.engine.names import problem_with
-from locks.models.space import LONGEST_TTL_SECONDS
+from locks.api.errors import ApiError, Code, invalid_input
+from locks.engine.names import validate
+from locks.models.space import MAX_TTL_SECONDS
 
-LARGEST_BODY = 64 * 1024
+MAX_BODY = 64 * 1024
 # A thousand leases with names of ordinary length do not fit into 64 KiB.
-LARGEST_BODY_OF_MANY = 512 * 1024
+MAX_BODY_OF_MANY = 512 * 1024
 
 Message = TypeVar("Message")
 Row = TypeVar("Row", bound=Model)
 
 
-def parse_body(
-    request: HttpRequest, decoder: "msgspec.json.Decoder[Message]", *, largest: int = LARGEST_BODY
-) -> Message:
+def parse_body(request: HttpRequest, decoder: "msgspec.json.Decoder[Message]", *, largest: int = MAX_BODY) -> Message:
     body = _read_body(request, largest)
     if not body:
         # No body is the same as no fields; whether that is enough, the message knows.
@@ -58,8 +56,8 @@ def _read_body(request: HttpRequest, largest: int) -> bytes:
 
 
 def check_name(name: str) -> str:
-    if problem := problem_with(name):
-        raise Refusal(400, Code.INVALID_LOCK_NAME, problem)
+    if problem := validate(name):
+        raise ApiError(400, Code.INVALID_LOCK_NAME, problem)
     return name
 
 
@@ -69,14 +67,14 @@ def check_names(names: list[str]) -> list[str]:
 
 
 def check_ttl(ttl_seconds: int | None) -> int | None:
-    if ttl_seconds is not None and not 1 <= ttl_seconds <= LONGEST_TTL_SECONDS:
+    if ttl_seconds is not None and not 1 <= ttl_seconds <= MAX_TTL_SECONDS:
         raise invalid_ttl(None)
     return ttl_seconds
 
 
-def invalid_ttl(longest: int | None) -> Refusal:
+def invalid_ttl(longest: int | None) -> ApiError:
     limit = f"{longest}" if longest else "the space's longest"
-    return Refusal(400, Code.INVALID_TTL, f"ttl_seconds must be a whole number from 1 to {limit}.")
+    return ApiError(400, Code.INVALID_TTL, f"ttl_seconds must be a whole number from 1 to {limit}.")
 
 
 def check_text(field: str, text: str | None) -> str | None:

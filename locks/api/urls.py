@@ -3,8 +3,8 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.api.views import deliveries, documents, history, leases, many, sessions, tokens, watching, webhooks
-from locks.bearer import PUBLIC_ID_LENGTH
+from locks.api.views import bulk, deliveries, history, leases, openapi, sessions, tokens, watch, webhooks
+from locks.token_format import PUBLIC_ID_LENGTH
 
 
 class LockNameConverter(StringConverter):
@@ -26,19 +26,19 @@ register_converter(LockNameConverter, "lockname")
 register_converter(PublicIdConverter, "publicid")
 
 urlpatterns = [
-    path("locks", many.LocksView.as_view()),
-    path("locks/claim-next", many.ClaimNextView.as_view()),
-    path("locks/acquire-all", many.AcquireAllView.as_view()),
-    path("locks/renew-all", many.RenewAllView.as_view()),
-    path("locks/release-all", many.ReleaseAllView.as_view()),
+    path("locks", bulk.LocksView.as_view()),
+    path("locks/claim-next", bulk.ClaimNextView.as_view()),
+    path("locks/acquire-all", bulk.AcquireAllView.as_view()),
+    path("locks/renew-all", bulk.RenewAllView.as_view()),
+    path("locks/release-all", bulk.ReleaseAllView.as_view()),
     path("locks/<lockname:name>/acquire", leases.AcquireView.as_view()),
     path("locks/<lockname:name>/renew", leases.RenewView.as_view()),
     path("locks/<lockname:name>/release", leases.ReleaseView.as_view()),
     path("locks/<lockname:name>/force-release", leases.ForceReleaseView.as_view()),
-    path("locks/<lockname:name>/watch", watching.WatchLockView.as_view()),
+    path("locks/<lockname:name>/watch", watch.WatchLockView.as_view()),
     path("locks/<lockname:name>/history", history.LockHistoryView.as_view()),
     path("locks/<lockname:name>", leases.LockView.as_view()),
-    path("watch", watching.WatchView.as_view()),
+    path("watch", watch.WatchView.as_view()),
     path("events", history.EventsView.as_view()),
     path("events/export", history.ExportView.as_view()),
     path("sessions", sessions.SessionsView.as_view()),
@@ -55,7 +55,7 @@ urlpatterns = [
     path("webhooks/<webhookid:public_id>/deliveries/<uuid:delivery_id>/replay", deliveries.ReplayOneView.as_view()),
     path("webhooks/<webhookid:public_id>/replay", deliveries.ReplayView.as_view()),
     path("auth/token/rotate", tokens.RotateView.as_view()),
-    path("openapi.yaml", documents.openapi, {"format_": "yaml"}),
-    path("openapi.json", documents.openapi, {"format_": "json"}),
-    path("docs", documents.SwaggerView.as_view()),
+    path("openapi.yaml", openapi.openapi, {"format_": "yaml"}),
+    path("openapi.json", openapi.openapi, {"format_": "json"}),
+    path("docs", openapi.SwaggerView.as_view()),
 ]

@@ -17,10 +17,10 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.cache import never_cache
 from django_htmx.http import HttpResponseClientRedirect
 
-from locks.actions.audit import Actor
-from locks.actions.second_factors import held_back
-from locks.actions.teams import NotAllowed
 from locks.models import Role, Space, Team, User
+from locks.services.audit import Actor
+from locks.services.mfa import mfa_required
+from locks.services.teams import NotAllowed
 
 View = Callable[..., HttpResponseBase]
 
@@ -67,7 +67,7 @@ def visible_spaces(user: User) -> QuerySet[Space]:
         spaces = spaces.annotate(own_role=Value(Role.ADMIN.value))
     else:
         spaces = spaces.filter(team__memberships__user=user).annotate(own_role=F("team__memberships__role"))
-    if (without_factor := held_back(user)) is None:
+    if (without_factor := mfa_required(user)) is None:
         return spaces.annotate(role=F("own_role"))
     looks_only = When(Q(own_role=Role.ADMIN) & without_factor, then=Value(Role.VIEWER.value))
     return spaces.annotate(role=Case(looks_only, default=F("own_role")))

@@ -5,14 +5,14 @@ from datetime import datetime
 
 from django.http import QueryDict
 
-from locks.history.filters import Filter, Reach
-from locks.history.pages import BadCursor, Cursor, in_utc, page
+from locks.events.history.filters import Filter, Visibility
+from locks.events.history.pages import BadCursor, Cursor, in_utc, page
 from locks.models import Event, EventKind, Space, Token
 
 ROWS = 50
 # So many new events are counted; beyond that there are "more".
-MOST_NEWS = 100
-LONGEST_TEXT = 256
+MAX_NEWS = 100
+MAX_TEXT = 256
 
 KINDS: dict[str, str] = {kind.value: kind.value.replace("_", " ") for kind in EventKind}
 
@@ -32,9 +32,7 @@ class ActivityFilter:
     @classmethod
     def of(cls, query: QueryDict) -> "ActivityFilter":
         # Postgres takes no null character in a text, and nothing in the history has one.
-        texts = {
-            field.name: query.get(field.name, "").replace("\0", "").strip()[:LONGEST_TEXT] for field in fields(cls)
-        }
+        texts = {field.name: query.get(field.name, "").replace("\0", "").strip()[:MAX_TEXT] for field in fields(cls)}
         return cls(**{**texts, "kind": texts["kind"] if texts["kind"] in KINDS else ""})
 
     @property
@@ -86,7 +84,7 @@ def cursor_of(query: QueryDict) -> Cursor | None:
 
 
 def activity(*, space: Space, wanted: ActivityFilter, cursor: Cursor | None) -> ActivityPage:
-    found = page(Reach(space_id=space.pk), wanted.asked, limit=ROWS, cursor=cursor)
+    found = page(Visibility(space_id=space.pk), wanted.asked, limit=ROWS, cursor=cursor)
     newest = found.events[0] if found.events else None
     seen = Cursor(towards="newer", at=newest.at, id=newest.pk) if newest else None
     return ActivityPage(
@@ -98,8 +96,8 @@ def activity(*, space: Space, wanted: ActivityFilter, cursor: Cursor | None) -> 
 
 
 def number_of_news(*, space: Space, wanted: ActivityFilter, seen: Cursor | None) -> int:
-    """How many events that the filter finds came after; no more than MOST_NEWS are counted."""
-    return len(page(Reach(space_id=space.pk), wanted.asked, limit=MOST_NEWS, cursor=seen).events)
+    """How many events that the filter finds came after; no more than MAX_NEWS are counted."""
+    return len(page(Visibility(space_id=space.pk), wanted.asked, limit=MAX_NEWS, cursor=seen).events)
 
 
 def position(text: str) -> tuple[datetime, int] | None:

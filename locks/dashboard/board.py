@@ -15,8 +15,8 @@ from locks.models import Space, Waiter
 
 ROWS = 50
 EXACT_UP_TO = 10_000
-MOST_OPEN = 5
-LONGEST_TEXT = 256
+MAX_OPEN = 5
+MAX_TEXT = 256
 
 Sort = Literal["trouble", "name", "oldest", "newest", "left"]
 SORTS: dict[str, str] = {
@@ -53,7 +53,7 @@ class BoardFilter:
             sort=sort if sort in SORTS else "trouble",
             group=group if group in GROUPS else "",
             page=page_in(query),
-            open=tuple(_ids(query.getlist("open")))[:MOST_OPEN],
+            open=tuple(_ids(query.getlist("open")))[:MAX_OPEN],
         )
 
     @property
@@ -73,7 +73,7 @@ class BoardFilter:
     def toggled(self, lock_id: int) -> str:
         if lock_id in self.open:
             return self.query(open=tuple(number for number in self.open if number != lock_id))
-        return self.query(open=(*self.open, lock_id)[-MOST_OPEN:])
+        return self.query(open=(*self.open, lock_id)[-MAX_OPEN:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +189,7 @@ def _grouped(row: dict[str, Any], wanted: BoardFilter) -> tuple[Holding, Heading
 
 def _text(query: QueryDict, name: str) -> str:
     # Postgres takes no null character in a text, and no name or owner has one.
-    return query.get(name, "").replace("\0", "").strip()[:LONGEST_TEXT]
+    return query.get(name, "").replace("\0", "").strip()[:MAX_TEXT]
 
 
 def _ids(values: Iterable[str]) -> Iterable[int]:

@@ -15,13 +15,13 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 
-from locks.actions import confirmation as proof
-from locks.actions.brake import TooMany
-from locks.actions.second_factors import Kind, factors_of, use_code
 from locks.dashboard.access import Place, View, actor, address_of, person
 from locks.dashboard.entering.proofs import passkey_of, providers_of
 from locks.dashboard.shell import asks_for, page
 from locks.models import User
+from locks.services import reauthentication as proof
+from locks.services.login_throttle import TooMany
+from locks.services.mfa import Kind, factors_of, use_code
 
 # Fields of the form that asks; everything else in it is what the interrupted form had.
 PROOFS = ("confirm_password", "confirm_code", "confirm_credential")

@@ -8,7 +8,7 @@ from typing import Any
 from locks.dashboard import charts
 from locks.dashboard.durations import roughly
 from locks.dashboard.statements import rows
-from locks.history.distribution import percentile
+from locks.events.history.histogram import percentile
 from locks.models import Measure, Space
 
 NAMES = 10

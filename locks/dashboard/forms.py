@@ -4,9 +4,9 @@ from typing import Any
 
 from django import forms
 
-from locks.models.lock import HIGHEST_FENCING_TOKEN
+from locks.models.lock import MAX_FENCING_TOKEN
 
-LONGEST_REASON = 500
+MAX_REASON = 500
 DELAYS = ((0, "No delay: the next claim takes it"), (10, "10 seconds"), (30, "30 seconds"), (60, "1 minute"))
 
 
@@ -17,7 +17,7 @@ class BulkReleaseForm(forms.Form):
     """`phrase` is typed where any holder is still at work."""
 
     reason = forms.CharField(
-        max_length=LONGEST_REASON,
+        max_length=MAX_REASON,
         error_messages={"required": "Say why: the reason stays in the history of every lock."},
     )
     lock_delay_seconds = forms.TypedChoiceField(coerce=int, choices=DELAYS, initial=0)
@@ -38,19 +38,19 @@ class BulkReleaseForm(forms.Form):
 class SnoozeForm(forms.Form):
     """`fencing_token` is that of the holder who is left in peace; the next one is not."""
 
-    fencing_token = forms.IntegerField(min_value=1, max_value=HIGHEST_FENCING_TOKEN, widget=forms.HiddenInput)
+    fencing_token = forms.IntegerField(min_value=1, max_value=MAX_FENCING_TOKEN, widget=forms.HiddenInput)
     hours = forms.TypedChoiceField(coerce=int, choices=SNOOZE_HOURS, initial=4)
     note = forms.CharField(
-        max_length=LONGEST_REASON, error_messages={"required": "Say what is known: others will read it."}
+        max_length=MAX_REASON, error_messages={"required": "Say what is known: others will read it."}
     )
 
 
 class ForceReleaseForm(forms.Form):
     """`fencing_token` is the one that was shown: whoever holds the lock under another is not meant."""
 
-    fencing_token = forms.IntegerField(min_value=1, max_value=HIGHEST_FENCING_TOKEN, widget=forms.HiddenInput)
+    fencing_token = forms.IntegerField(min_value=1, max_value=MAX_FENCING_TOKEN, widget=forms.HiddenInput)
     reason = forms.CharField(
-        max_length=LONGEST_REASON,
+        max_length=MAX_REASON,
         error_messages={"required": "Say why: the reason stays in the history."},
     )
     lock_delay_seconds = forms.TypedChoiceField(coerce=int, choices=DELAYS, initial=0)

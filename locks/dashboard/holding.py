@@ -8,7 +8,7 @@ from locks.dashboard.metadata import Chip, chips
 from locks.models import Space
 
 # A holder without a renewal so far counts as alive for this long at most.
-LONGEST_FIRST_SILENCE = timedelta(seconds=60)
+MAX_FIRST_SILENCE = timedelta(seconds=60)
 
 
 class State(StrEnum):
@@ -35,11 +35,11 @@ class Holding:
     owner: str | None
     metadata: str | None
     # The TTL of what ends it: its own, or that of the session it is tied to.
-    whole_seconds: int | None
+    effective_ttl: int | None
     acquired_at: datetime | None
     # The last heartbeat, its own or its session's.
-    heard_at: datetime | None
-    lives_until: datetime | None
+    last_heartbeat_at: datetime | None
+    effective_expires_at: datetime | None
     available_at: datetime | None
     renewals: int | None
     # Tied to a session, with which it ends.
@@ -62,33 +62,33 @@ class Holding:
     @property
     def ends_at(self) -> datetime | None:
         """What the countdown runs to."""
-        return self.available_at if self.state is State.DELAYED else self.lives_until
+        return self.available_at if self.state is State.DELAYED else self.effective_expires_at
 
     @property
     def share_left(self) -> float:
         """Of its time, in percent."""
         if self.ends_at is None:
             return 0
-        whole = timedelta(seconds=self.whole_seconds or 60)
+        whole = timedelta(seconds=self.effective_ttl or 60)
         return round(max(0.0, min(1.0, (self.ends_at - self.now) / whole)) * 100, 1)
 
     @property
     def is_heartbeating(self) -> bool:
         """Its holder has renewed about as often as it used to, so it is probably at work."""
-        if not self.is_live or self.heard_at is None or self.acquired_at is None or self.whole_seconds is None:
+        if not self.is_live or self.last_heartbeat_at is None or self.acquired_at is None or self.effective_ttl is None:
             return False
         # A session's heartbeats are not counted with the lock's renewals.
         if self.renewals and not self.in_session:
-            usual = (self.heard_at - self.acquired_at) / self.renewals
+            usual = (self.last_heartbeat_at - self.acquired_at) / self.renewals
         else:
-            usual = min(timedelta(seconds=self.whole_seconds) / 2, LONGEST_FIRST_SILENCE)
-        return self.now - self.heard_at <= usual * 1.5 + timedelta(seconds=2)
+            usual = min(timedelta(seconds=self.effective_ttl) / 2, MAX_FIRST_SILENCE)
+        return self.now - self.last_heartbeat_at <= usual * 1.5 + timedelta(seconds=2)
 
     @property
     def next_change_at(self) -> datetime | None:
         """When its state will change if nobody does anything: the page looks again then."""
-        if self.state is State.HELD and self.lives_until is not None and self.whole_seconds is not None:
-            return self.lives_until - min(timedelta(seconds=30), timedelta(seconds=self.whole_seconds) / 3)
+        if self.state is State.HELD and self.effective_expires_at is not None and self.effective_ttl is not None:
+            return self.effective_expires_at - min(timedelta(seconds=30), timedelta(seconds=self.effective_ttl) / 3)
         return self.ends_at if self.state in (State.EXPIRING, State.DELAYED) else None
 
 

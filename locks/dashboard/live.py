@@ -1,7 +1,7 @@
 """The live stream of a space: it says that something changed, and the page fetches what it shows.
 
 An ASGI application of its own. Who asks is checked once on a thread; after that a stream holds no thread and no
-database connection, only a place among the viewers for whom the process' one source looks.
+database connection, only a place among the viewers for whom the process' one poller looks.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from django.http import Http404, HttpRequest
 from locks.browser_sessions import SessionStore, digest
 from locks.dashboard.access import find_place
 from locks.dashboard.viewers import Admission, Viewer, Viewers
+from locks.events.stream.live_poller import poller
 from locks.models import User
-from locks.watching.process import source
 from octoadmin.probes.metrics import live_streams
 
 # A line is sent at least this often, so that a page knows that no news is good news.
 BEAT_SECONDS = 5.0
-MOST_VIEWERS = 5_000
+MAX_VIEWERS = 5_000
 RETRY_MS = 2_000
 
 Message = dict[str, Any]
@@ -41,7 +41,7 @@ _HEADERS = [
 ]
 
 viewers = Viewers()
-source.take_on(viewers, Admission(viewers))
+poller.register(viewers, Admission(viewers))
 
 
 def route(scope: dict[str, Any]) -> Callable[[dict[str, Any], Receive, Send], Awaitable[None]] | None:
@@ -49,7 +49,7 @@ def route(scope: dict[str, Any]) -> Callable[[dict[str, Any], Receive, Send], Aw
 
 
 async def stream(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    if viewers.number >= MOST_VIEWERS:
+    if viewers.number >= MAX_VIEWERS:
         await _refuse(send, 503)
         return
     try:
@@ -63,7 +63,7 @@ async def stream(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     departure = asyncio.create_task(_departure(receive))
     viewers.add(viewer)
     live_streams.inc()
-    source.attend()
+    poller.attend()
     try:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await _send_line(send, f"retry: {RETRY_MS}\nevent: beat\ndata:\n\n")

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-LONGEST_ADDRESS = 30
+MAX_ADDRESS = 30
 # Keys are words of any script. A pair stands apart: an equals sign within a word, as in an address, makes none.
 _PAIR = re.compile(r"""(?<![^\s,;|])(?P<key>[^\W\d][\w.\-/]*)=(?P<value>"[^"]*"|'[^']*'|\S+)""")
 
@@ -31,7 +31,7 @@ class Chip:
             return self.value
         short = re.sub(r"^https?://(www\.)?", "", self.value).rstrip("/")
         host, _, path = short.partition("/")
-        return f"{host}/…/{path.rpartition('/')[2]}" if len(short) > LONGEST_ADDRESS and "/" in path else short
+        return f"{host}/…/{path.rpartition('/')[2]}" if len(short) > MAX_ADDRESS and "/" in path else short
 
 
 def chips(metadata: str | None) -> list[Chip]:

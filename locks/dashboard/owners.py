@@ -14,9 +14,9 @@ from locks.dashboard.statements import rows
 from locks.models import Space
 
 ROWS = 50
-MOST_OPEN = 5
+MAX_OPEN = 5
 LOCKS_SHOWN = 20
-LONGEST_TEXT = 256
+MAX_TEXT = 256
 
 SORTS: dict[str, str] = {
     "silent": "Silent first",
@@ -54,10 +54,10 @@ class OwnersFilter:
     def of(cls, query: QueryDict) -> "OwnersFilter":
         sort = query.get("sort", "silent")
         return cls(
-            q=query.get("q", "").replace("\0", "").strip()[:LONGEST_TEXT],
+            q=query.get("q", "").replace("\0", "").strip()[:MAX_TEXT],
             sort=sort if sort in SORTS else "silent",
             page=page_in(query),
-            open=tuple(query.getlist("open"))[:MOST_OPEN],
+            open=tuple(query.getlist("open"))[:MAX_OPEN],
         )
 
     def query(self, **changes: Any) -> str:
@@ -79,7 +79,7 @@ class Owner:
     overdue: int
     beating: int
     waiting: int
-    heard_at: datetime | None
+    last_heartbeat_at: datetime | None
     since: datetime | None
     token_name: str
     token_is_dead: bool
@@ -148,7 +148,7 @@ def owners(*, space: Space, wanted: OwnersFilter) -> Owners:
 
 
 def _toggled(opened: tuple[str, ...], key: str) -> tuple[str, ...]:
-    return tuple(one for one in opened if one != key) if key in opened else (*opened, key)[-MOST_OPEN:]
+    return tuple(one for one in opened if one != key) if key in opened else (*opened, key)[-MAX_OPEN:]
 
 
 def _locks_of(opened: list[Owner], *, space: Space) -> dict[tuple[str, str], list[Holding]]:

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 from django.http import QueryDict
 
 from locks.dashboard.statements import rows
-from locks.models import BatchState, Heartbeat, ReleaseBatch, ReleaseRow, RowOutcome, Space
+from locks.models import BulkRelease, BulkReleaseItem, BulkReleaseState, Heartbeat, ItemOutcome, Space
 
 ROWS = 100
 BATCHES = 50
@@ -17,9 +17,9 @@ WORKER_IS_SILENT = timedelta(seconds=20)
 
 SHOWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "": ("All", ()),
-    "released": ("Released", (RowOutcome.RELEASED,)),
-    "skipped": ("Skipped", (RowOutcome.CHANGED_HANDS, RowOutcome.NO_LEASE)),
-    "left": ("Left alone", (RowOutcome.LEFT,)),
+    "released": ("Released", (ItemOutcome.RELEASED,)),
+    "skipped": ("Skipped", (ItemOutcome.CHANGED_HANDS, ItemOutcome.NO_LEASE)),
+    "left": ("Left alone", (ItemOutcome.LEFT,)),
 }
 
 
@@ -31,7 +31,7 @@ class OwnerShare:
     locks: int
     still: int
     beating: int
-    heard_at: datetime | None
+    last_heartbeat_at: datetime | None
     owners: int
     now: datetime
 
@@ -49,7 +49,7 @@ class PreviewRow:
     still: bool | None
     owner_now: str | None
     acquired_at: datetime | None
-    heard_at: datetime | None
+    last_heartbeat_at: datetime | None
     waiters: int
     now: datetime
 
@@ -95,20 +95,20 @@ class Progress:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    rows: list[ReleaseRow]
+    rows: list[BulkReleaseItem]
     show: str
     next: str | None
 
 
-def find_batch(*, space: Space, number: int) -> ReleaseBatch | None:
-    return ReleaseBatch.objects.select_related("space__team").filter(space=space, pk=number).first()
+def find_batch(*, space: Space, number: int) -> BulkRelease | None:
+    return BulkRelease.objects.select_related("space__team").filter(space=space, pk=number).first()
 
 
-def latest_batches(*, space: Space) -> QuerySet[ReleaseBatch]:
-    return ReleaseBatch.objects.filter(space=space).exclude(state=BatchState.PREPARED).order_by("-id")[:BATCHES]
+def latest_batches(*, space: Space) -> QuerySet[BulkRelease]:
+    return BulkRelease.objects.filter(space=space).exclude(state=BulkReleaseState.PREPARED).order_by("-id")[:BATCHES]
 
 
-def preview(*, batch: ReleaseBatch, after: int) -> Preview:
+def preview(*, batch: BulkRelease, after: int) -> Preview:
     asked = {"batch_id": batch.pk, "space_id": batch.space_id}
     shares = rows("release_preview", OwnerShare, asked)
     listed = rows("release_rows", PreviewRow, {**asked, "after": after, "rows": ROWS + 1})
@@ -120,13 +120,13 @@ def preview(*, batch: ReleaseBatch, after: int) -> Preview:
     )
 
 
-def progress(*, batch: ReleaseBatch) -> Progress:
+def progress(*, batch: BulkRelease) -> Progress:
     counted = batch.rows.exclude(outcome=None).values_list("outcome").annotate(number=Count("pk"))
     numbers = {str(outcome): number for outcome, number in counted}
-    return Progress(total=batch.total, **{outcome.value: numbers.get(outcome.value, 0) for outcome in RowOutcome})
+    return Progress(total=batch.total, **{outcome.value: numbers.get(outcome.value, 0) for outcome in ItemOutcome})
 
 
-def results(*, batch: ReleaseBatch, query: QueryDict) -> Results:
+def results(*, batch: BulkRelease, query: QueryDict) -> Results:
     show = query.get("show", "")
     show = show if show in SHOWS else ""
     found = batch.rows.exclude(outcome=None)

@@ -13,7 +13,7 @@ from locks.models import EventKind
 WIDTH = 1440
 # A hold that is shorter than this would not be seen.
 NARROWEST = 2.0
-MOST_HOLDS = 2_000
+MAX_HOLDS = 2_000
 # The owners that held longest get a colour of their own; all others share the last.
 COLOURS = 6
 
@@ -73,8 +73,10 @@ def ribbon(*, ended: Sequence[Hold], current: Holding | None, now: datetime, spa
     """`ended` are the holds that ended in the span, the latest first."""
     begin = now - SPANS[span]
     stretches = [_Stretch(hold.owner, max(hold.began_at, begin), hold.ended_at) for hold in reversed(ended)]
-    if current is not None and current.acquired_at is not None and current.lives_until is not None:
-        stretches.append(_Stretch(current.owner or "", max(current.acquired_at, begin), min(now, current.lives_until)))
+    if current is not None and current.acquired_at is not None and current.effective_expires_at is not None:
+        stretches.append(
+            _Stretch(current.owner or "", max(current.acquired_at, begin), min(now, current.effective_expires_at))
+        )
     stretches = [stretch for stretch in stretches if stretch.end > begin]
     shares = _shares(stretches, SPANS[span])
     colours = {share.owner: share.colour for share in shares}
@@ -100,7 +102,7 @@ def ribbon(*, ended: Sequence[Hold], current: Holding | None, now: datetime, spa
         ],
         shares=shares,
         labels=_labels(begin, span),
-        begins_late=len(ended) >= MOST_HOLDS,
+        begins_late=len(ended) >= MAX_HOLDS,
         free_percent=round(100 - sum(share.percent for share in shares), 1),
     )
 

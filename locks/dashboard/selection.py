@@ -10,21 +10,21 @@ from typing import Any
 
 from django.http import QueryDict
 
-from locks.actions.bulk_release import Chosen
 from locks.dashboard.board import BoardFilter, asked_of
 from locks.dashboard.statements import rows
 from locks.dashboard.stuck import REASONS, Reason, StuckFilter, inbox
 from locks.models import Space
-from locks.models.lock import HIGHEST_FENCING_TOKEN
+from locks.models.lock import MAX_FENCING_TOKEN
+from locks.services.bulk_release import SelectedLock
 
-MOST_LOCKS = 10_000
-MOST_TICKS = 500
+MAX_LOCKS = 10_000
+MAX_TICKS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     chosen: str
-    locks: list[Chosen]
+    locks: list[SelectedLock]
 
 
 def selection(*, space: Space, form: QueryDict) -> Selection:
@@ -35,14 +35,14 @@ def selection(*, space: Space, form: QueryDict) -> Selection:
     }
     if choose := of_all.get(form.get("all", "")):
         return choose()
-    if holders := list(_pairs(form.getlist("holder")[:MOST_TICKS])):
+    if holders := list(_pairs(form.getlist("holder")[:MAX_TICKS])):
         return _held_by(space, holders)
-    return _ticked(space, list(_ticks(form.getlist("lock")[:MOST_TICKS])))
+    return _ticked(space, list(_ticks(form.getlist("lock")[:MAX_TICKS])))
 
 
 def _ticked(space: Space, ticks: list[tuple[int, int]]) -> Selection:
     asked = {"space_id": space.pk, "ids": [one for one, _ in ticks], "tokens": [token for _, token in ticks]}
-    locks = rows("ticked", Chosen, asked) if ticks else []
+    locks = rows("ticked", SelectedLock, asked) if ticks else []
     return Selection(chosen=f"{len(locks)} ticked", locks=locks)
 
 
@@ -64,12 +64,12 @@ def _matching(space: Space, wanted: BoardFilter) -> Selection:
 
 
 def _stuck(space: Space, wanted: StuckFilter) -> Selection:
-    found = inbox(space=space, wanted=wanted, limit=MOST_LOCKS).locks
+    found = inbox(space=space, wanted=wanted, limit=MAX_LOCKS).locks
     what = f"stuck: {REASONS[Reason(wanted.reason)].lower()}" if wanted.reason else "stuck"
     return Selection(
         chosen=f"everything {what}",
         locks=[
-            Chosen(name=one.lock.name, fencing_token=one.lock.fencing_token, owner=one.lock.owner)
+            SelectedLock(name=one.lock.name, fencing_token=one.lock.fencing_token, owner=one.lock.owner)
             for one in found
             if one.lock.is_live
         ],
@@ -77,9 +77,9 @@ def _stuck(space: Space, wanted: StuckFilter) -> Selection:
 
 
 def _limited(chosen: str, statement: str, asked: dict[str, Any]) -> Selection:
-    found = rows(statement, Chosen, {**asked, "rows": MOST_LOCKS + 1})
-    if len(found) > MOST_LOCKS:
-        return Selection(chosen=f"the first {MOST_LOCKS:,} of {chosen}", locks=found[:MOST_LOCKS])
+    found = rows(statement, SelectedLock, {**asked, "rows": MAX_LOCKS + 1})
+    if len(found) > MAX_LOCKS:
+        return Selection(chosen=f"the first {MAX_LOCKS:,} of {chosen}", locks=found[:MAX_LOCKS])
     return Selection(chosen=chosen, locks=found)
 
 
@@ -87,7 +87,7 @@ def _ticks(values: Iterable[str]) -> Iterable[tuple[int, int]]:
     for value in values:
         number, _, token = value.partition(":")
         if all(part.isascii() and part.isdigit() and len(part) < 19 for part in (number, token)):
-            yield int(number), min(int(token), HIGHEST_FENCING_TOKEN)
+            yield int(number), min(int(token), MAX_FENCING_TOKEN)
 
 
 def _pairs(values: Iterable[str]) -> Iterable[tuple[str, str]]:

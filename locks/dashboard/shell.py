@@ -10,12 +10,12 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from locks.actions.brake import TooMany
 from locks.dashboard.access import Place, person, visible_spaces
+from locks.services.login_throttle import TooMany
 
 THEME_COOKIE = "octo_theme"
 THEMES = ("system", "light", "dark")
-MOST_SPACES = 200
+MAX_SPACES = 200
 
 
 def everyone(_place: Place) -> bool:
@@ -112,7 +112,7 @@ def page(
     """A whole page of a space, with the way to all the others."""
     surroundings = {
         "place": place,
-        "spaces": visible_spaces(person(request))[:MOST_SPACES],
+        "spaces": visible_spaces(person(request))[:MAX_SPACES],
         "here": here,
         "tabs": tabs(place, here=here),
         "keys": KEYS,

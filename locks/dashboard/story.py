@@ -11,7 +11,7 @@ from locks.dashboard.statements import rows
 from locks.models import Event, EventKind, Space, Waiter
 
 HOLDS = 25
-MOST_WAITERS = 20
+MAX_WAITERS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,19 +84,19 @@ def holds(
 
 
 def waiters(*, space: Space, name: str, now: datetime) -> list[Waiter]:
-    in_line = Waiter.objects.filter(space=space, name=name, lease_id__isnull=True, gives_up_at__gt=now).order_by(
+    in_line = Waiter.objects.filter(space=space, name=name, lease_id__isnull=True, deadline_at__gt=now).order_by(
         "arrival", "id"
     )
-    return list(in_line[:MOST_WAITERS])
+    return list(in_line[:MAX_WAITERS])
 
 
 def waiters_of(*, space: Space, names: Sequence[str], now: datetime) -> dict[str, list[Waiter]]:
     """The first in line for each of a few locks."""
     found: dict[str, list[Waiter]] = {name: [] for name in names}
-    in_line = Waiter.objects.filter(space=space, name__in=names, lease_id__isnull=True, gives_up_at__gt=now)
-    for waiter in in_line.order_by("arrival", "id")[: MOST_WAITERS * len(names)]:
+    in_line = Waiter.objects.filter(space=space, name__in=names, lease_id__isnull=True, deadline_at__gt=now)
+    for waiter in in_line.order_by("arrival", "id")[: MAX_WAITERS * len(names)]:
         found[waiter.name].append(waiter)
-    return {name: line[:MOST_WAITERS] for name, line in found.items()}
+    return {name: line[:MAX_WAITERS] for name, line in found.items()}
 
 
 def percentiles(ended: Sequence[Hold]) -> Percentiles | None:
@@ -114,8 +114,8 @@ def what_happens_next(lock: Holding) -> str:
     """The second half of the sentence on top of the page."""
     match lock.state:
         case State.OVERDUE:
-            assert lock.lives_until is not None
-            return f"Ran out {in_words((lock.now - lock.lives_until).total_seconds())} ago; the next claim takes it."
+            assert lock.effective_expires_at is not None
+            return f"Ran out {in_words((lock.now - lock.effective_expires_at).total_seconds())} ago; the next claim takes it."
         case State.DELAYED:
             return "Closed to everyone until its delay is over."
         case State.FREE:

@@ -80,7 +80,7 @@ class StuckLock:
     token_revoked: bool | None
     usual_of: int | None
     median_ms: int | None
-    high_ms: int | None
+    p90_ms: int | None
     others_renewed_at: datetime | None
     others: int | None
     first_waits_since: datetime | None
@@ -107,7 +107,7 @@ class StuckLock:
         match reason:
             case Reason.OVERDUE:
                 return (
-                    f"Ran out {ago(lock.lives_until)} ago and nobody has tidied it up: is a worker running? "
+                    f"Ran out {ago(lock.effective_expires_at)} ago and nobody has tidied it up: is a worker running? "
                     "The next claim takes it."
                 )
             case Reason.DEAD_TOKEN:
@@ -121,12 +121,12 @@ class StuckLock:
             case Reason.LATE:
                 return (
                     f"Held for {ago(lock.acquired_at)}; usually it takes {roughly(self.median_ms or 0)}, and nine in "
-                    f"ten of its last {self.usual_of} holds were over within {roughly(self.high_ms or 0)}."
+                    f"ten of its last {self.usual_of} holds were over within {roughly(self.p90_ms or 0)}."
                 )
             case Reason.FORGOTTEN:
                 others = "its other lock" if self.others == 1 else f"another of its {(self.others or 0) + 1} locks"
                 return (
-                    f"No heartbeat for {ago(lock.heard_at)}, while {lock.owner} renewed {others} "
+                    f"No heartbeat for {ago(lock.last_heartbeat_at)}, while {lock.owner} renewed {others} "
                     f"{ago(self.others_renewed_at)} ago: it may have forgotten this one."
                 )
             case Reason.CROWDED:
@@ -139,7 +139,7 @@ class StuckLock:
 
     @property
     def _end(self) -> str:
-        left = (self.lock.lives_until - self.lock.now).total_seconds() if self.lock.lives_until else 0
+        left = (self.lock.effective_expires_at - self.lock.now).total_seconds() if self.lock.effective_expires_at else 0
         return f"it runs out in {in_words(left)}" if left > 0 else "it has run out"
 
     def _ago(self, moment: datetime | None) -> str:

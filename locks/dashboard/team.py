@@ -6,12 +6,12 @@ from datetime import datetime
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
-from locks.actions.invites import open_invites
 from locks.dashboard.statements import rows
 from locks.models import Event, EventKind, Invite, Membership, Role, Space, Team, Token
+from locks.services.invites import open_invites
 
 EVENTS = 50
-MOST_MEMBERS = 500
+MAX_MEMBERS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class TeamEvents:
 def members(team: Team) -> list[Member]:
     """Admins first."""
     order = {Role.ADMIN: 0, Role.OPERATOR: 1, Role.VIEWER: 2}
-    found = list(Membership.objects.filter(team=team).select_related("user").order_by("user__username")[:MOST_MEMBERS])
+    found = list(Membership.objects.filter(team=team).select_related("user").order_by("user__username")[:MAX_MEMBERS])
     admins = [each.pk for each in found if each.role == Role.ADMIN and each.user.is_active]
     found.sort(key=lambda each: order[Role(each.role)])
     return [Member(membership=each, is_last_admin=[each.pk] == admins) for each in found]

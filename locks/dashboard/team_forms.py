@@ -27,7 +27,7 @@ assert {role for role, _ in ROLE_NOTES} == set(Role)
 # In the order of the form. Those that the model does not have are left out.
 LIMITS = (
     "default_ttl_seconds", "max_ttl_seconds", "max_hold_seconds", "max_live_locks", "max_metadata_length",
-    "max_waiters_per_name", "max_waiters", "requests_per_second", "recognises_metadata", "allows_eternal_tokens",
+    "max_waiters_per_name", "max_waiters", "requests_per_second", "dedupe_by_metadata", "allow_non_expiring_tokens",
 )  # fmt: skip
 LABELS = {
     "default_ttl_seconds": "Default TTL",
@@ -38,8 +38,8 @@ LABELS = {
     "max_waiters_per_name": "Most waiters for one name",
     "max_waiters": "Most waiters in the space",
     "requests_per_second": "Requests a second",
-    "recognises_metadata": "Recognise holders as OctoStore does",
-    "allows_eternal_tokens": "Allow tokens that never expire",
+    "dedupe_by_metadata": "Recognise holders as OctoStore does",
+    "allow_non_expiring_tokens": "Allow tokens that never expire",
 }
 UNITS = {
     "default_ttl_seconds": "seconds", "max_ttl_seconds": "seconds", "max_hold_seconds": "seconds",

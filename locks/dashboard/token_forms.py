@@ -7,10 +7,10 @@ from django import forms
 
 from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
-from locks.token_terms import LONGEST_NAME, LONGEST_PREFIX, MOST_PREFIXES, is_name, is_prefix
+from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_name, is_prefix
 
 CUSTOM = "custom"
-LONGEST_LIFE = timedelta(days=3650)
+MAX_LIFE = timedelta(days=3650)
 
 PRESET_CHOICES = (
     ("worker", "Worker", "Claims, renews and releases. What runs jobs."),
@@ -31,10 +31,10 @@ LEASES = (("expire", "Let them run out"), ("release", "Release them now"))
 
 
 class IssueTokenForm(forms.Form):
-    name = forms.CharField(max_length=LONGEST_NAME, error_messages={"required": "Say what will use it."})
+    name = forms.CharField(max_length=MAX_NAME, error_messages={"required": "Say what will use it."})
     preset = forms.ChoiceField(choices=[(value, words) for value, words, _ in PRESET_CHOICES], initial="worker")
     scopes = forms.MultipleChoiceField(choices=[(scope.value, scope.value) for scope in Scope], required=False)
-    prefixes = forms.CharField(required=False, max_length=MOST_PREFIXES * (LONGEST_PREFIX + 2))
+    prefixes = forms.CharField(required=False, max_length=MAX_PREFIXES * (MAX_PREFIX + 2))
     expiry = forms.ChoiceField(choices=EXPIRIES, initial="90")
     expires_on = forms.DateField(
         required=False, error_messages={"invalid": "A date like 2027-03-31."}, input_formats=["%Y-%m-%d"]
@@ -56,15 +56,15 @@ class IssueTokenForm(forms.Form):
 
     def clean_prefixes(self) -> list[str]:
         prefixes = list(dict.fromkeys(self.cleaned_data["prefixes"].split()))
-        if len(prefixes) > MOST_PREFIXES:
-            raise forms.ValidationError(f"At most {MOST_PREFIXES} prefixes.")
+        if len(prefixes) > MAX_PREFIXES:
+            raise forms.ValidationError(f"At most {MAX_PREFIXES} prefixes.")
         if not all(is_prefix(prefix) for prefix in prefixes):
-            raise forms.ValidationError(f"A prefix has at most {LONGEST_PREFIX} visible characters.")
+            raise forms.ValidationError(f"A prefix has at most {MAX_PREFIX} visible characters.")
         return prefixes
 
     def clean_expiry(self) -> str:
         expiry: str = self.cleaned_data["expiry"]
-        if expiry == "never" and not self._space.allows_eternal_tokens:
+        if expiry == "never" and not self._space.allow_non_expiring_tokens:
             raise forms.ValidationError("This space does not allow tokens that never expire.")
         return expiry
 
@@ -76,7 +76,7 @@ class IssueTokenForm(forms.Form):
             on = cleaned.get("expires_on")
             if on is None:
                 self.add_error("expires_on", "Choose a date.")
-            elif not self._now.date() <= on < (self._now + LONGEST_LIFE).date():
+            elif not self._now.date() <= on < (self._now + MAX_LIFE).date():
                 self.add_error("expires_on", "A day from today on, within ten years.")
         return cleaned
 

@@ -9,7 +9,7 @@ import psycopg
 
 LOOK_SECONDS = 1.0
 # Looking takes no more than this part of the time, however many locks there are.
-MOST_LOAD = 0.05
+MAX_LOAD = 0.05
 # Whoever is removed from a team or signed out loses the stream with the next check. Until then it told them a number.
 RECHECK_SECONDS = 1.0
 
@@ -37,7 +37,7 @@ class Viewers:
 
     def __init__(self) -> None:
         self.seconds = LOOK_SECONDS
-        self.most_load = MOST_LOAD
+        self.max_duty_cycle = MAX_LOAD
         self._viewers: set[Viewer] = set()
         # Up to which transaction each space was looked at, and what was found there that leaves no event.
         self._reached: dict[int, int] = {}
@@ -82,7 +82,7 @@ class Admission:
 
     def __init__(self, viewers: Viewers) -> None:
         self.seconds = RECHECK_SECONDS
-        self.most_load = MOST_LOAD
+        self.max_duty_cycle = MAX_LOAD
         self._viewers = viewers
 
     @property

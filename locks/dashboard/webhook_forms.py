@@ -3,7 +3,7 @@
 from django import forms
 from django.conf import settings
 
-from locks.webhooks.targets import LONGEST_URL, BadTarget, parse_target
+from locks.events.webhooks.urls import MAX_URL, BadTarget, parse_target
 
 KINDS = (
     ("acquired", "Acquired", "somebody got a lock"),
@@ -20,7 +20,7 @@ OVERLAPS = (
 
 
 class WebhookForm(forms.Form):
-    url = forms.CharField(max_length=LONGEST_URL, error_messages={"required": "Say where to deliver to."})
+    url = forms.CharField(max_length=MAX_URL, error_messages={"required": "Say where to deliver to."})
     kinds = forms.MultipleChoiceField(
         choices=[(value, words) for value, words, _ in KINDS],
         error_messages={"required": "Choose at least one."},

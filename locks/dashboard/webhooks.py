@@ -6,11 +6,11 @@ from datetime import datetime
 from django.http import QueryDict
 
 from locks.dashboard.statements import rows
+from locks.events.webhooks.payloads import TEST
 from locks.models import Delivery, DeliveryStatus, Space
-from locks.webhooks.messages import TEST
 
 ROWS = 30
-MOST_COUNTED = 1000
+MAX_COUNTED = 1000
 
 STATUSES = {"": "all", "pending": "on its way", "delivered": "delivered", "dead": "dead"}
 
@@ -25,8 +25,8 @@ class WebhookRow:
     created_at: datetime
     created_by: str
     failures: int
-    served_at: datetime | None
-    rests_until: datetime | None
+    last_claimed_at: datetime | None
+    backoff_until: datetime | None
     paused_at: datetime | None
     previous_secret_until: datetime | None
     pending: int
@@ -39,7 +39,7 @@ class WebhookRow:
             return "paused"
         if self.failures:
             return "failing"
-        return "delivering" if self.served_at else "new"
+        return "delivering" if self.last_claimed_at else "new"
 
     @property
     def overlaps(self) -> bool:
@@ -109,4 +109,4 @@ def latest_test(*, webhook: WebhookRow) -> Delivery | None:
 
 
 def _in_words(number: int) -> str:
-    return f"more than {MOST_COUNTED:,}" if number > MOST_COUNTED else f"{number:,}"
+    return f"more than {MAX_COUNTED:,}" if number > MAX_COUNTED else f"{number:,}"

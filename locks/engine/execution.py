@@ -24,7 +24,7 @@ class Unavailable(Exception):
     """The database could not be reached or gave up; whether the statement took effect is not known."""
 
 
-def perform(operation: Operation[Answer]) -> Answer:
+def run(operation: Operation[Answer]) -> Answer:
     """On this thread's Django connection, which stays open between requests."""
     try:
         statement, parameters = next(operation)
@@ -34,7 +34,7 @@ def perform(operation: Operation[Answer]) -> Answer:
         return stop.value  # type: ignore[no-any-return]
 
 
-async def perform_on(connection: psycopg.AsyncConnection[Any], operation: Operation[Answer]) -> Answer:
+async def run_async(connection: psycopg.AsyncConnection[Any], operation: Operation[Answer]) -> Answer:
     """On an asynchronous connection in autocommit mode."""
     try:
         statement, parameters = next(operation)
@@ -54,7 +54,7 @@ def _execute(statement: Statement[Any], parameters: list[Any]) -> list[Any]:
     django_connection = connections[DEFAULT_DB_ALIAS]
     try:
         connection = django_connection.connection
-        if connection is None or (has_news(connection) and not django_connection.in_atomic_block):
+        if connection is None or (has_pending_input(connection) and not django_connection.in_atomic_block):
             django_connection.close()
             django_connection.connect()
             connection = django_connection.connection
@@ -66,7 +66,7 @@ def _execute(statement: Statement[Any], parameters: list[Any]) -> list[Any]:
         raise Unavailable(str(error)) from error
 
 
-def has_news(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+def has_pending_input(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """An idle connection has nothing to read unless the server has said goodbye or gone away. Looking costs no
     round trip, and spares the first request after a restart of the database from failing."""
     if connection.closed:

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-LONGEST_NAME_BYTES = 256
+MAX_NAME_BYTES = 256
 # The last part of a path decides what is asked for, so no name ends in one of these.
 VERBS = frozenset(
     {
@@ -20,12 +20,12 @@ def _without_marks(name: str) -> str:
     return "".join(letter for letter in name if unicodedata.category(letter) not in ("Mn", "Mc"))
 
 
-def problem_with(name: str) -> str | None:
+def validate(name: str) -> str | None:
     """What is wrong with a name, as a sentence; None if nothing is."""
     if not name:
         return "The name is empty."
-    if len(name.encode(errors="surrogatepass")) > LONGEST_NAME_BYTES:
-        return f"The name is longer than {LONGEST_NAME_BYTES} bytes."
+    if len(name.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
+        return f"The name is longer than {MAX_NAME_BYTES} bytes."
     if _NAME.fullmatch(name) is None and _NAME.fullmatch(_without_marks(name)) is None:
         return (
             "A name consists of segments joined by '/', each of letters, digits and . _ - : @ + = ~, "

@@ -25,7 +25,7 @@ class Inspect(Caller):
     name: str
 
 
-class Terms(Caller, kw_only=True):
+class LeaseOptions(Caller, kw_only=True):
     """What a new lease is to be like. Defaults that the space decides are null."""
 
     ttl_seconds: int | None = None
@@ -40,29 +40,29 @@ class Terms(Caller, kw_only=True):
     request_digest: str | None = None
 
 
-class Acquire(Terms):
+class Acquire(LeaseOptions):
     name: str
 
 
-class ClaimNext(Terms):
+class ClaimNext(LeaseOptions):
     names: list[str]
 
 
-class AcquireAll(Terms):
-    """The names are distinct. `in_hand` is a lease of one of them that stands for all while the others are tried."""
+class AcquireAll(LeaseOptions):
+    """The names are distinct. `handed_lease_id` is a lease of one of them that stands for all while the others are tried."""
 
     names: list[str]
-    in_hand: UUID | None = None
+    handed_lease_id: UUID | None = None
 
 
-class Wait(Acquire, kw_only=True):
+class Enqueue(Acquire, kw_only=True):
     """A place in line, at a server process. Who has stood in line before keeps its `arrival`; who has lost a place in
-    this one `comes_back`."""
+    this one `is_requeue`."""
 
     server_id: UUID
     wait_ms: int
     arrival: int | None = None
-    comes_back: bool = False
+    is_requeue: bool = False
 
 
 class Renew(Caller):
@@ -91,7 +91,7 @@ class ForceRelease(Caller, kw_only=True):
     detail: dict[str, int | str] | None = None
 
 
-class Settle(Caller, kw_only=True):
+class EndAndHandOver(Caller, kw_only=True):
     """To end what is over and hand it on; with an `ending`, what is not over too. By a token for its own space, or by
     whoever may do so for the space that is named. A session, alone, instead of a name: with all that is tied to it."""
 
@@ -117,7 +117,7 @@ class OpenSession(Caller, kw_only=True):
     metadata: str | None = None
 
 
-class OfSession(Caller, kw_only=True):
+class SessionRef(Caller, kw_only=True):
     session_id: UUID
 
 

@@ -6,11 +6,11 @@ from enum import StrEnum
 class Verdict(StrEnum):
     # Done.
     ACQUIRED = "acquired"
-    KEPT = "kept"  # the caller was recognised: the lease it has, not shortened
+    RECOGNISED = "recognised"  # the caller was recognised: the lease it has, not shortened
     RENEWED = "renewed"
     RELEASED = "released"
     LISTED = "listed"
-    SETTLED = "settled"
+    LEASE_ENDED = "lease_ended"
     WAITING = "waiting"
     LEFT = "left"
     OPENED = "opened"
@@ -27,20 +27,20 @@ class Verdict(StrEnum):
     TTL_TOO_LONG = "ttl_too_long"
     METADATA_TOO_LONG = "metadata_too_long"
     SPACE_FULL = "space_full"
-    KEY_REUSED = "key_reused"
+    IDEMPOTENCY_CONFLICT = "idempotency_conflict"
     HELD_BY_ANOTHER = "held_by_another"
-    NO_LEASE = "no_lease"
-    HELD_TOO_LONG = "held_too_long"
-    CHANGED_HANDS = "changed_hands"
+    NOT_HELD = "not_held"
+    MAX_HOLD_REACHED = "max_hold_reached"
+    FENCING_MISMATCH = "fencing_mismatch"
     NO_SESSION = "no_session"
     SESSION_OVER = "session_over"
-    LINE_FULL = "line_full"
-    TAKEN_OVER = "taken_over"
-    LAPSED = "lapsed"
+    QUEUE_FULL = "queue_full"
+    SUPERSEDED = "superseded"
+    HANDOVER_EXPIRED = "handover_expired"
     UNKNOWN = "unknown"
-    BUSY = "busy"  # somebody is working on the lock: no place in line yet
+    ROW_LOCKED = "row_locked"  # somebody is working on the lock: no place in line yet
     # Undecided, and nothing was changed: another snapshot is needed, the lock has to be settled first, or the same
     # request is under way on another connection. None of them leaves the engine.
-    AGAIN = "again"
-    SETTLE = "settle"
-    UNDER_WAY = "under_way"
+    RETRY = "retry"
+    NEEDS_HANDOVER = "needs_handover"
+    IN_PROGRESS = "in_progress"

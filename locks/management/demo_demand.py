@@ -5,15 +5,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from locks.engine.execution import perform
-from locks.history.distribution import bucket_of
-from locks.history.rollup import Tally, add_tallies
-from locks.management.demo_cast import WORK
+from locks.engine.execution import run
+from locks.events.history.histogram import bucket_of
+from locks.events.history.rollup import Tally, add_tallies
+from locks.management.demo_data import WORK
 from locks.models import Event, Space
 
 TALLIES_AT_ONCE = 2_000
 # Who waits asks for a minute at most, and gives up then; most come when the work is nearly done.
-LONGEST_WAIT = timedelta(seconds=60)
+MAX_WAIT = timedelta(seconds=60)
 NEARLY_DONE = timedelta(seconds=90)
 
 
@@ -40,13 +40,13 @@ class Demand:
                 tally.refused += 1
                 tally.names[name] = tally.names.get(name, 0) + 1
         for name in gave_up:
-            self._count_wait(name, end=now, waited=LONGEST_WAIT)
+            self._count_wait(name, end=now, waited=MAX_WAIT)
         self._write()
 
     def _write(self) -> None:
         kept = [self._tallies[minute] for minute in sorted(self._tallies)]
         for start in range(0, len(kept), TALLIES_AT_ONCE):
-            perform(add_tallies(kept[start : start + TALLIES_AT_ONCE]))
+            run(add_tallies(kept[start : start + TALLIES_AT_ONCE]))
         self._tallies = {}
 
     def _count_hold(self, name: str, *, end: datetime, held: timedelta) -> None:
@@ -56,7 +56,7 @@ class Demand:
             tally.refused += 1
             tally.names[name] = tally.names.get(name, 0) + 1
         for _ in range(self._about(work.waits)):
-            self._count_wait(name, end=end, waited=min(LONGEST_WAIT, min(held, NEARLY_DONE) * self._chance.random()))
+            self._count_wait(name, end=end, waited=min(MAX_WAIT, min(held, NEARLY_DONE) * self._chance.random()))
         for beat in range(1, int(held.total_seconds() / max(1, work.ttl_seconds / 2))):
             self._tally(end - held + timedelta(seconds=beat * work.ttl_seconds / 2)).renewed += 1
 

@@ -4,14 +4,14 @@ import uuid
 from datetime import datetime, timedelta
 from typing import Any
 
-from locks.actions import tokens
-from locks.actions.audit import Actor
-from locks.actions.snooze import snooze
-from locks.engine.execution import perform
-from locks.history.usual import learn_usual_holds
-from locks.management.demo_line import Line, holder_id
+from locks.engine.execution import run
+from locks.events.history.hold_baselines import compute_hold_baselines
+from locks.management.demo_queue import Line, holder_id
 from locks.models import Event, Lock, Session, Space, Token, User
 from locks.models.token import PRESETS
+from locks.services import tokens
+from locks.services.audit import Actor
+from locks.services.snooze import snooze
 
 SHARDS = 24
 RENEWAL_SECONDS = 20
@@ -32,7 +32,7 @@ class Trouble:
         self._dead_host(fleet)
         session_id = self._session(fleet)
         late = self._late(fleet)
-        perform(learn_usual_holds())
+        run(compute_hold_baselines())
         snooze(
             space=self._space, lock_name=late.name, fencing_token=late.fencing_token, owner=late.owner, hours=4,
             note="Known: the export grew with the new region. Ada splits it this week.", actor=Actor.of_user(person),
@@ -70,10 +70,10 @@ class Trouble:
         session = Session.objects.create(
             space=self._space, token=token, owner="ada@laptop", ttl_seconds=60,
             created_at=self._now - timedelta(seconds=430), kept_alive_at=self._now,
-            expires_at=self._now + timedelta(seconds=60), sweep_at=self._now + timedelta(seconds=60),
+            expires_at=self._now + timedelta(seconds=60), next_sweep_at=self._now + timedelta(seconds=60),
         )  # fmt: skip
         self._hold("notebook/pricing-model", token, owner="ada@laptop", held=420, silent=14, ttl=1_800,
-                   metadata="kernel=python3", session_id=session.pk, tied_to=session.pk)  # fmt: skip
+                   metadata="kernel=python3", session_id=session.pk, bound_session_id=session.pk)  # fmt: skip
         return session.pk
 
     def _late(self, token: Token) -> Lock:
@@ -107,7 +107,7 @@ class Trouble:
             holder_id=holder_id(token, more.get("session_id")), token=token, owner=owner, metadata=metadata,
             ttl_seconds=ttl,
             acquired_at=acquired, renewed_at=renewed, expires_at=renewed + timedelta(seconds=ttl),
-            renewals=max(1, (held - silent) // RENEWAL_SECONDS), sweep_at=renewed + timedelta(seconds=ttl), **more,
+            renewals=max(1, (held - silent) // RENEWAL_SECONDS), next_sweep_at=renewed + timedelta(seconds=ttl), **more,
         )  # fmt: skip
 
     def _common(

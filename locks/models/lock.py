@@ -12,7 +12,7 @@ from django.db.models.lookups import LessThanOrEqual
 from locks.models.space import Space
 from locks.models.token import Token
 
-HIGHEST_FENCING_TOKEN = 2**53 - 1
+MAX_FENCING_TOKEN = 2**53 - 1
 
 
 class Lock(models.Model):
@@ -31,7 +31,7 @@ class Lock(models.Model):
     )
     # The session that asked for it, and, unless it was asked to outlive it, the one without which it is over.
     session_id = models.UUIDField(null=True, editable=False)
-    tied_to = models.UUIDField(null=True, editable=False)
+    bound_session_id = models.UUIDField(null=True, editable=False)
     owner = models.TextField(null=True)
     metadata = models.TextField(null=True)
     ttl_seconds = models.IntegerField(null=True)
@@ -44,13 +44,13 @@ class Lock(models.Model):
     request_digest = models.BinaryField(max_length=32, null=True, editable=False)
     # The sweep looks at a lease no earlier than this. It is set by acquire and moved on by the sweep, never
     # by renew, so it can be indexed without costing heartbeats their heap-only updates.
-    sweep_at = models.DateTimeField(null=True, editable=False)
+    next_sweep_at = models.DateTimeField(null=True, editable=False)
     # How long the name stays closed after the lease ends, and, once it has ended, until when.
     lock_delay_seconds = models.IntegerField(default=0)
     available_at = models.DateTimeField(null=True)
-    # Whoever came last to stand in line here. Not null: somebody may be waiting, so only engine/sql/settle.sql may free
+    # Whoever came last to stand in line here. Not null: somebody may be waiting, so only engine/sql/end_and_hand_over.sql may free
     # or give this lock. Read on the locked row, it is never behind, as a look at the waiters would be.
-    last_waiter = models.BigIntegerField(null=True, editable=False)
+    last_waiter_id = models.BigIntegerField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     changed_at = models.DateTimeField(db_default=Now(), editable=False)
 
@@ -59,7 +59,7 @@ class Lock(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("space", "name"), name="lock_name_is_unique_in_its_space"),
             models.CheckConstraint(
-                condition=Q(fencing_token__gte=0, fencing_token__lte=HIGHEST_FENCING_TOKEN),
+                condition=Q(fencing_token__gte=0, fencing_token__lte=MAX_FENCING_TOKEN),
                 name="lock_fencing_token_is_exact_in_json",
             ),
             models.CheckConstraint(
@@ -72,7 +72,7 @@ class Lock(models.Model):
                     holder_id__isnull=True,
                     token__isnull=True,
                     session_id__isnull=True,
-                    tied_to__isnull=True,
+                    bound_session_id__isnull=True,
                     owner__isnull=True,
                     metadata__isnull=True,
                     ttl_seconds__isnull=True,
@@ -82,7 +82,7 @@ class Lock(models.Model):
                     renewals__isnull=True,
                     idempotency_digest__isnull=True,
                     request_digest__isnull=True,
-                    sweep_at__isnull=True,
+                    next_sweep_at__isnull=True,
                 )
                 | Q(
                     lease_id__isnull=False,
@@ -94,7 +94,7 @@ class Lock(models.Model):
                     renewed_at__gte=F("acquired_at"),
                     expires_at__gt=F("acquired_at"),
                     renewals__gte=0,
-                    sweep_at__isnull=False,
+                    next_sweep_at__isnull=False,
                     available_at__isnull=True,
                 ),
                 name="lock_is_wholly_held_or_wholly_free",
@@ -111,7 +111,7 @@ class Lock(models.Model):
             models.Index(
                 fields=("space", "available_at"), condition=Q(available_at__isnull=False), name="lock_closed_until"
             ),
-            models.Index(fields=("sweep_at",), condition=Q(lease_id__isnull=False), name="lock_to_sweep"),
+            models.Index(fields=("next_sweep_at",), condition=Q(lease_id__isnull=False), name="lock_to_sweep"),
             models.Index(fields=("session_id",), condition=Q(session_id__isnull=False), name="lock_of_session"),
         )
 

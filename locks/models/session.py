@@ -12,8 +12,8 @@ from django.db.models.functions import Now
 from locks.models.space import Space
 from locks.models.token import Token
 
-SHORTEST_SESSION_SECONDS = 10
-LONGEST_SESSION_SECONDS = 300
+MIN_SESSION_SECONDS = 10
+MAX_SESSION_SECONDS = 300
 SESSION_SECONDS = 60
 
 
@@ -29,18 +29,20 @@ class Session(models.Model):
     expires_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
     # When the sweep looks at it next; null once its end is recorded. Like a lock's, never moved by a heartbeat.
-    sweep_at = models.DateTimeField(null=True, editable=False)
+    next_sweep_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
         db_table = "octo_session"
         constraints = (
             models.CheckConstraint(
-                condition=Q(ttl_seconds__gte=SHORTEST_SESSION_SECONDS, ttl_seconds__lte=LONGEST_SESSION_SECONDS),
+                condition=Q(ttl_seconds__gte=MIN_SESSION_SECONDS, ttl_seconds__lte=MAX_SESSION_SECONDS),
                 name="session_ttl_is_within_bounds",
             ),
             models.CheckConstraint(condition=Q(expires_at__gt=F("created_at")), name="session_ends_after_it_began"),
         )
-        indexes = (models.Index(fields=("sweep_at",), condition=Q(sweep_at__isnull=False), name="session_to_sweep"),)
+        indexes = (
+            models.Index(fields=("next_sweep_at",), condition=Q(next_sweep_at__isnull=False), name="session_to_sweep"),
+        )
 
     def __str__(self) -> str:
         return f"{self.owner} ({self.id})"

@@ -8,8 +8,8 @@ from django.db.models.functions import Now
 
 from locks.models.team import Team
 
-LONGEST_TTL_SECONDS = 31_536_000
-LONGEST_METADATA = 16_384
+MAX_TTL_SECONDS = 31_536_000
+MAX_METADATA = 16_384
 
 
 class Space(models.Model):
@@ -23,7 +23,7 @@ class Space(models.Model):
     )
     max_ttl_seconds = models.PositiveIntegerField(
         default=86_400,
-        validators=[MinValueValidator(1), MaxValueValidator(LONGEST_TTL_SECONDS)],
+        validators=[MinValueValidator(1), MaxValueValidator(MAX_TTL_SECONDS)],
         help_text="The longest lease a worker may ask for at once.",
     )
     max_hold_seconds = models.PositiveIntegerField(
@@ -34,7 +34,7 @@ class Space(models.Model):
     )
     max_metadata_length = models.PositiveIntegerField(
         default=1_024,
-        validators=[MaxValueValidator(LONGEST_METADATA)],
+        validators=[MaxValueValidator(MAX_METADATA)],
         help_text="The longest metadata, in characters.",
     )
     max_live_locks = models.PositiveIntegerField(
@@ -55,12 +55,12 @@ class Space(models.Model):
         validators=[MinValueValidator(1)],
         help_text="How many requests each token may make in a second. Empty: the server's default.",
     )
-    recognises_metadata = models.BooleanField(
+    dedupe_by_metadata = models.BooleanField(
         default=False,
         help_text="Asking again with the same token and the same metadata returns the lease one has, as "
         "OctoStore does. Off: only an idempotency key or a session does.",
     )
-    allows_eternal_tokens = models.BooleanField(
+    allow_non_expiring_tokens = models.BooleanField(
         default=False, help_text="Whether tokens without an expiry may be issued."
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -75,7 +75,7 @@ class Space(models.Model):
                 condition=Q(
                     default_ttl_seconds__gte=1,
                     default_ttl_seconds__lte=F("max_ttl_seconds"),
-                    max_ttl_seconds__lte=LONGEST_TTL_SECONDS,
+                    max_ttl_seconds__lte=MAX_TTL_SECONDS,
                 ),
                 name="space_default_ttl_is_within_the_longest",
             ),

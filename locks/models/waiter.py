@@ -1,6 +1,6 @@
 """Somebody in line for a name, and the server process that holds the waiting request.
 
-Only `locks.engine` writes here: see engine/sql/settle.sql for how a lock is handed on.
+Only `locks.engine` writes here: see engine/sql/end_and_hand_over.sql for how a lock is handed on.
 """
 
 from django.db import models
@@ -11,7 +11,7 @@ from locks.models.space import Space
 from locks.models.token import Token
 
 
-class Server(models.Model):
+class ServerProcess(models.Model):
     """A server process in which requests wait. It says that it is alive while there are any, and when it falls silent
     all of them count as gone: however many wait, that is one small update."""
 
@@ -19,7 +19,7 @@ class Server(models.Model):
     seen_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        db_table = "octo_server"
+        db_table = "octo_server_process"
 
     def __str__(self) -> str:
         return str(self.id)
@@ -34,7 +34,7 @@ class Waiter(models.Model):
     # What the lease is to be like, as in a lock.
     token = models.ForeignKey(Token, on_delete=models.PROTECT, related_name="+", db_index=False)
     session_id = models.UUIDField(null=True)
-    tied_to = models.UUIDField(null=True, editable=False)
+    bound_session_id = models.UUIDField(null=True, editable=False)
     owner = models.TextField()
     metadata = models.TextField(null=True)
     ttl_seconds = models.IntegerField(db_default=60)
@@ -45,15 +45,15 @@ class Waiter(models.Model):
     request_id = models.TextField(null=True)
     channel = models.TextField(db_default="api")
     address = models.GenericIPAddressField(null=True)
-    waiting_since = models.DateTimeField(db_default=Now(), editable=False)
-    gives_up_at = models.DateTimeField()
+    enqueued_at = models.DateTimeField(db_default=Now(), editable=False)
+    deadline_at = models.DateTimeField()
     # The lease it was handed and has not picked up yet.
     lease_id = models.UUIDField(null=True, editable=False)
 
     class Meta:
         db_table = "octo_waiter"
         indexes = (
-            models.Index(fields=("space", "name", "arrival", "id"), name="waiter_in_line"),
+            models.Index(fields=("space", "name", "arrival", "id"), name="waiter_queue"),
             models.Index(fields=("server_id",), name="waiter_at_server"),
             models.Index(fields=("session_id",), condition=Q(session_id__isnull=False), name="waiter_of_session"),
         )

@@ -25,7 +25,7 @@ class Webhook(models.Model):
     # Empty: all of them.
     kinds = ArrayField(models.CharField(max_length=32), default=list, blank=True)
     prefix = models.CharField(max_length=256, blank=True, default="")
-    # Encrypted (see locks.webhooks.sealing): it has to sign, so a digest would not do.
+    # Encrypted (see locks.events.webhooks.encryption): it has to sign, so a digest would not do.
     secret = models.BinaryField(editable=False)
     previous_secret = models.BinaryField(null=True, editable=False)
     previous_secret_until = models.DateTimeField(null=True, editable=False)
@@ -36,9 +36,9 @@ class Webhook(models.Model):
     event_id = models.BigIntegerField(editable=False)
     # Attempts in a row that failed, and until when it is left alone because of them.
     failures = models.PositiveIntegerField(default=0, editable=False)
-    rests_until = models.DateTimeField(null=True, editable=False)
+    backoff_until = models.DateTimeField(null=True, editable=False)
     # When a delivery was last taken in hand: whoever has waited longest is next.
-    served_at = models.DateTimeField(null=True, editable=False)
+    last_claimed_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
         db_table = "octo_webhook"
@@ -72,7 +72,7 @@ class Delivery(models.Model):
     attempts = models.PositiveIntegerField(default=0)
     next_attempt_at = models.DateTimeField(null=True)
     # Given up with the first attempt that fails after this.
-    gives_up_at = models.DateTimeField()
+    deadline_at = models.DateTimeField()
     # Somebody is delivering it. If they died, somebody else may from then on.
     claimed_until = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)

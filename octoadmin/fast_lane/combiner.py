@@ -20,10 +20,10 @@ from typing import Any, Protocol
 import psycopg
 import structlog
 
-from locks.engine.execution import Unavailable, perform_on
-from locks.engine.operations import once
+from locks.engine.execution import Unavailable, run_async
+from locks.engine.operations import run_round
 from locks.engine.requests import Caller
-from locks.engine.rounds import MOST_ROUNDS
+from locks.engine.retry import MAX_ROUNDS
 from locks.engine.statements import Statement
 from locks.engine.verdicts import Verdict
 from octoadmin.fast_lane import metrics
@@ -31,15 +31,15 @@ from octoadmin.fast_lane.mending import MendingConnection
 from octoadmin.serving.request_body import ClientGone
 from octoadmin.serving.threads import Overloaded
 
-MOST_AT_ONCE = 64
-MOST_WAITING = 1000
+MAX_AT_ONCE = 64
+MAX_WAITING = 1000
 # When somebody has waited for longer than this, a further connection is put to work.
 PATIENCE_SECONDS = 0.02
 # For others to come, nobody waits longer than this.
 GATHER_SECONDS = 0.004
 # A statement that takes longer has met a database that does not answer.
 ANSWER_SECONDS = 5.0
-# After a failed attempt to connect, so long everybody is told at once.
+# After a failed attempt to connect, so long everybody is told at run_round.
 AWAY_SECONDS = 0.25
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -101,7 +101,7 @@ class Combiner:
     def ask(self, turn: Turn) -> None:
         """Its turn will come, unless this raises Overloaded or Unavailable."""
         waiting = self._waiting
-        if len(waiting) >= MOST_WAITING or self._stopping:
+        if len(waiting) >= MAX_WAITING or self._stopping:
             raise Overloaded
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -111,7 +111,7 @@ class Combiner:
         waiting.append(turn)
         if not self._busy:
             self._gather(loop)
-        elif len(waiting) >= MOST_AT_ONCE:
+        elif len(waiting) >= MAX_AT_ONCE:
             self._start(loop)
         if self._looking is None:
             self._looking = loop.call_later(PATIENCE_SECONDS, self._look, loop)
@@ -177,7 +177,7 @@ class Combiner:
 
     def _next_batch(self) -> list[Turn]:
         batch: list[Turn] = []
-        while self._waiting and len(batch) < MOST_AT_ONCE:
+        while self._waiting and len(batch) < MAX_AT_ONCE:
             turn = self._waiting.popleft()
             if turn.disconnected:
                 turn.fail(ClientGone())
@@ -203,7 +203,7 @@ class Combiner:
         if worker not in self._busy:
             return
         try:
-            outcomes = await perform_on(connection, once(self._statement, [turn.asked for turn in batch]))
+            outcomes = await run_async(connection, run_round(self._statement, [turn.asked for turn in batch]))
         except Exception as error:
             if worker not in self._busy:
                 return
@@ -220,9 +220,9 @@ class Combiner:
             return
         settled: list[tuple[Turn, Any]] = []
         for turn, outcome in zip(reversed(batch), reversed(outcomes), strict=True):
-            if outcome.verdict != Verdict.AGAIN:
+            if outcome.verdict != Verdict.RETRY:
                 settled.append((turn, outcome))
-            elif turn.rounds < MOST_ROUNDS:
+            elif turn.rounds < MAX_ROUNDS:
                 turn.rounds += 1
                 self._waiting.appendleft(turn)
             else:

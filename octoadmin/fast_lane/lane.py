@@ -10,16 +10,16 @@ from urllib.parse import quote
 import structlog
 from django.db import connections
 
-from locks.api.endpoint import note_use, team_of
-from locks.api.errors import Refusal, internal_error, new_request_id, overloaded, unavailable
+from locks.api.base_view import record_use, team_of
+from locks.api.errors import ApiError, internal_error, new_request_id, overloaded, unavailable
 from locks.api.limits import limits
-from locks.api.parked import IN_VAIN, turn_of
+from locks.api.waiting import NOT_ACQUIRED, wait_for_turn
+from locks.async_responses import Later
 from locks.engine.execution import Unavailable
 from locks.engine.verdicts import Verdict
-from locks.hand_over import Later
 from octoadmin.fast_lane.combiner import Combiner, Undone
 from octoadmin.fast_lane.metrics import left_to_sync
-from octoadmin.fast_lane.reading import MOST_REMEMBERED_HEADERS, Envelope, NotPlain, Reason, open_envelope
+from octoadmin.fast_lane.reading import MAX_REMEMBERED_HEADERS, Envelope, NotPlain, Reason, open_envelope
 from octoadmin.fast_lane.surroundings import headers_of
 from octoadmin.fast_lane.verbs import VERBS, Verb, verb_of
 from octoadmin.probes.metrics import count_request
@@ -56,7 +56,7 @@ class FastLane:
         except NotPlain as not_plain:
             left_to_sync[not_plain.reason].inc()
             return None
-        connection.envelope = envelope if len(envelope.headers) <= MOST_REMEMBERED_HEADERS else None
+        connection.envelope = envelope if len(envelope.headers) <= MAX_REMEMBERED_HEADERS else None
         return Passage(connection, self, self._ways[verb.name], target, raw_name, envelope, body_length)
 
     async def stop(self, *, seconds: float) -> None:
@@ -120,7 +120,7 @@ class Passage(Exchange):
             self._ask()
         except NotPlain as not_plain:
             self._leave(not_plain.reason)
-        except Refusal as refusal:
+        except ApiError as refusal:
             self._refuse(refusal)
         except Exception as error:
             _log.exception("a request could not be read", request_id=self.request_id)
@@ -130,7 +130,7 @@ class Passage(Exchange):
         self._refuse(too_slow())
 
     def _ask(self) -> None:
-        """Raises NotPlain and Refusal."""
+        """Raises NotPlain and ApiError."""
         envelope = self.envelope
         digest = envelope.token.digest
         if len(self.body) != self.body_length:
@@ -139,7 +139,7 @@ class Passage(Exchange):
         try:
             limits.check_address(envelope.address, digest)
             limits.check_token(digest)
-        except Refusal:
+        except ApiError:
             raise NotPlain(Reason.LIMIT) from None
         try:
             self.way.combiner.ask(self)
@@ -152,18 +152,18 @@ class Passage(Exchange):
         envelope = self.envelope
         digest = envelope.token.digest
         try:
-            if outcome.verdict == Verdict.SETTLE:
+            if outcome.verdict == Verdict.NEEDS_HANDOVER:
                 # Nothing was changed: the lock has to be looked after first, which takes more than one statement.
-                limits.not_answered(digest)
+                limits.refund(digest)
                 self._leave(Reason.SETTLE)
                 return
-            waits = self.wait_seconds > 0 and outcome.verdict in IN_VAIN
-            space_id = note_use(outcome, digest=digest, address=envelope.address, agent=envelope.agent, waits=waits)
+            waits = self.wait_seconds > 0 and outcome.verdict in NOT_ACQUIRED
+            space_id = record_use(outcome, digest=digest, address=envelope.address, agent=envelope.agent, waits=waits)
             if waits:
                 self._stand_in_line(space_id)
                 return
             status, body = self.way.verb.answered(outcome)
-        except Refusal as refusal:
+        except ApiError as refusal:
             self._refuse(refusal, space_id=outcome.space_id)
         except Exception as error:
             _log.exception("an answer could not be made", request_id=self.request_id)
@@ -177,7 +177,7 @@ class Passage(Exchange):
             case ClientGone():
                 self._is_over(CLIENT_GONE)
             case Undone():
-                limits.not_answered(self.envelope.token.digest)
+                limits.refund(self.envelope.token.digest)
                 self._leave(Reason.STATEMENT)
             case Unavailable():
                 self._refuse(unavailable())
@@ -185,7 +185,7 @@ class Passage(Exchange):
                 # It was logged where it happened, once for all whom it concerns.
                 self._refuse(internal_error())
 
-    def _refuse(self, refusal: Refusal, *, space_id: int | None = None) -> None:
+    def _refuse(self, refusal: ApiError, *, space_id: int | None = None) -> None:
         headers = self.way.headers(secure=self.envelope.secure, request_id=self.request_id)
         lines = lines_of(with_refusal(headers, refusal, request_id=self.request_id))
         self.answer(refusal.status, lines, refusal.body(request_id=self.request_id))
@@ -197,7 +197,7 @@ class Passage(Exchange):
 
     def _stand_in_line(self, space_id: int) -> None:
         self._is_over(200, space_id)
-        later = turn_of(self.asked, wait_seconds=self.wait_seconds)
+        later = wait_for_turn(self.asked, wait_seconds=self.wait_seconds)
         headers = self.way.headers(secure=self.envelope.secure, request_id=self.request_id)
         self.go_on(partial(_answer_later, later, headers, self.request_id), with_body=False)
 

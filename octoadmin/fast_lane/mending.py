@@ -4,8 +4,8 @@ from typing import Any
 
 import psycopg
 
-from locks.engine.connecting import connect
-from locks.engine.execution import Unavailable, has_news
+from locks.engine.async_connection import connect
+from locks.engine.execution import Unavailable, has_pending_input
 
 # Nobody holds a lock's row for longer, unless something is wrong; then the other requests of the batch must not wait.
 LOCK_TIMEOUT = "SET lock_timeout = '250ms'"
@@ -17,7 +17,7 @@ class MendingConnection:
 
     async def ready(self) -> psycopg.AsyncConnection[Any]:
         """Raises Unavailable; then nothing has been asked of the database."""
-        if self._connection is not None and has_news(self._connection):
+        if self._connection is not None and has_pending_input(self._connection):
             await self.close()
         if self._connection is None:
             try:

@@ -8,16 +8,16 @@ from functools import lru_cache
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
-from locks import bearer
+from locks import token_format
 from octoadmin.serving.asgi_types import Headers, Scope
 from octoadmin.serving.proxies import client_address, client_scheme
 
-MOST_KNOWN_TOKENS = 10_000
+MAX_KNOWN_TOKENS = 10_000
 # Of the hot calls nearly all are far smaller. What is larger, the sync lane keeps on its budget while it arrives.
-LARGEST_PLAIN_BODY = 8 * 1024
+MAX_PLAIN_BODY = 8 * 1024
 # What is remembered below is what many say alike. A stranger may say something else each time, at length.
-LONGEST_REMEMBERED = 256
-MOST_REMEMBERED_HEADERS = 32
+MAX_REMEMBERED = 256
+MAX_REMEMBERED_HEADERS = 32
 _BEARER = b"Bearer "
 # Headers that have a say in the answer. A second one of the same name is for Django to make sense of.
 _HEADERS = frozenset(
@@ -87,7 +87,7 @@ def open_envelope(scope: Scope, last: Envelope | None = None) -> tuple[Envelope,
 def _number(lengths: list[bytes]) -> int:
     if not lengths:
         return 0
-    if len(lengths) > 1 or len(lengths[0]) > 5 or not lengths[0].isdigit() or int(lengths[0]) > LARGEST_PLAIN_BODY:
+    if len(lengths) > 1 or len(lengths[0]) > 5 or not lengths[0].isdigit() or int(lengths[0]) > MAX_PLAIN_BODY:
         raise NotPlain(Reason.BODY)
     return int(lengths[0])
 
@@ -103,9 +103,9 @@ def _read(scope: Scope, headers: Headers) -> Envelope:
     if b"transfer-encoding" in found or b"cookie" in found:
         raise NotPlain(Reason.HEADERS)
     host, forwarded_for, proto = found.get(b"host", b""), found.get(b"x-forwarded-for"), found.get(b"x-forwarded-proto")
-    if len(host) > LONGEST_REMEMBERED or not _is_ours(host):
+    if len(host) > MAX_REMEMBERED or not _is_ours(host):
         raise NotPlain(Reason.HOST)
-    if len(forwarded_for or b"") > LONGEST_REMEMBERED or len(proto or b"") > LONGEST_REMEMBERED:
+    if len(forwarded_for or b"") > MAX_REMEMBERED or len(proto or b"") > MAX_REMEMBERED:
         raise NotPlain(Reason.HEADERS)
     client = scope.get("client")
     address, secure = _sender(client[0] if client else None, scope["scheme"], forwarded_for, proto)
@@ -132,10 +132,10 @@ def _token(authorization: bytes) -> KnownToken:
     digest = hashlib.sha256(text).digest()
     known = _tokens.get(digest)
     if known is None:
-        presented = bearer.parse(text.decode("latin-1"))
+        presented = token_format.parse(text.decode("latin-1"))
         if presented is None:
             raise NotPlain(Reason.TOKEN)
-        if len(_tokens) >= MOST_KNOWN_TOKENS:
+        if len(_tokens) >= MAX_KNOWN_TOKENS:
             _tokens.clear()
         known = _tokens[digest] = KnownToken(presented.public_id, presented.digest, presented.digest.hex())
     return known

@@ -5,12 +5,12 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
-from locks.api.endpoint import LockEndpoint
+from locks.api.base_view import LockApiView
 from octoadmin.serving.asgi_types import Headers
 from octoadmin.serving.wsgi_environ import attach_body, environ_of
 
 
-def headers_of(view: type[LockEndpoint], *, secure: bool) -> Headers:
+def headers_of(view: type[LockApiView], *, secure: bool) -> Headers:
     """What the view and all middleware but the outermost add to an answer in JSON, its length and id aside."""
 
     def answer(request: WSGIRequest) -> HttpResponse:

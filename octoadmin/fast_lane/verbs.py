@@ -7,11 +7,11 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from locks.api import answers, messages
-from locks.api.endpoint import LockEndpoint
-from locks.api.errors import Refusal
+from locks.api import responses, schemas
+from locks.api.base_view import LockApiView
+from locks.api.errors import ApiError
+from locks.api.lease_options import terms
 from locks.api.parsing import check_name, check_ttl, decoder
-from locks.api.terms import terms
 from locks.api.views import leases
 from locks.engine import requests, statements
 from locks.engine.statements import Statement
@@ -20,19 +20,19 @@ from octoadmin.fast_lane.reading import Envelope, NotPlain, Reason
 _ROOT = b"/locks/"
 
 _encode = msgspec.json.Encoder().encode
-_ACQUIRE = decoder(messages.AcquireBody)
-_RENEW = decoder(messages.RenewBody)
-_RELEASE = decoder(messages.ReleaseBody)
+_ACQUIRE = decoder(schemas.AcquireBody)
+_RENEW = decoder(schemas.RenewBody)
+_RELEASE = decoder(schemas.ReleaseBody)
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
     """`ask` makes an engine request of a name, the caller and the body, and says how long it may wait; `answer` makes
-    status and message of an outcome, or raises Refusal."""
+    status and message of an outcome, or raises ApiError."""
 
     name: str
     method: str
-    view: type[LockEndpoint]
+    view: type[LockApiView]
     statement: Statement[Any]
     ask: Callable[[str, Envelope, str, bytes], tuple[Any, int]]
     answer: Callable[[Any], tuple[int, Any]]
@@ -42,11 +42,11 @@ class Verb:
         try:
             name = (unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name).decode()
             return self.ask(check_name(name), envelope, request_id, body)
-        except (Refusal, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except (ApiError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise NotPlain(Reason.VALUES) from None
 
     def answered(self, outcome: Any) -> tuple[int, bytes]:
-        """Raises Refusal."""
+        """Raises ApiError."""
         status, message = self.answer(outcome)
         return status, _encode(message)
 
@@ -95,21 +95,21 @@ def _inspect(name: str, envelope: Envelope, request_id: str, body: bytes) -> tup
 
 
 def _acquired(outcome: Any) -> tuple[int, Any]:
-    message = answers.acquired(outcome)
-    return answers.status_of(message), message
+    message = responses.acquired(outcome)
+    return responses.status_of(message), message
 
 
 def _renewed(outcome: Any) -> tuple[int, Any]:
-    return 200, answers.renewed(outcome)
+    return 200, responses.renewed(outcome)
 
 
 def _released(outcome: Any) -> tuple[int, Any]:
-    answers.check_released(outcome)
+    responses.check_released(outcome)
     return 200, None
 
 
 def _inspected(outcome: Any) -> tuple[int, Any]:
-    return 200, answers.inspected(outcome)
+    return 200, responses.inspected(outcome)
 
 
 ACQUIRE = Verb("acquire", "POST", leases.AcquireView, statements.ACQUIRE, _acquire, _acquired)

@@ -19,7 +19,7 @@ _COUNT = """
            (SELECT count(*) FROM octo_space WHERE archived_at IS NULL),
            ARRAY(SELECT name FROM octo_heartbeat ORDER BY name),
            ARRAY(SELECT seen_at FROM octo_heartbeat ORDER BY name),
-           (SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(sweep_at))) FROM octo_lock
+           (SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(next_sweep_at))) FROM octo_lock
             WHERE lease_id IS NOT NULL),
            (SELECT json_agg(run ORDER BY name) FROM octo_task_run AS run),
            clock_timestamp()

@@ -28,7 +28,7 @@ _ASK = """
         history.bytes,
         EXISTS (SELECT FROM octo_event_default),
         (SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
-         WHERE relname IN ('octo_minute', 'octo_minute_bucket', 'octo_minute_contention')),
+         WHERE relname IN ('octo_stats_minute', 'octo_stats_histogram', 'octo_stats_contention')),
         pg_total_relation_size('octo_lock')
     FROM (
         SELECT

@@ -13,7 +13,7 @@ from django.views.decorators.csrf import csrf_exempt
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from locks.api.errors import RETRY_AFTER_SECONDS, invalid_input
-from locks.api.handler import respond
+from locks.api.exceptions import respond
 from octoadmin.probes.counters import PATIENCE_SECONDS, counters
 from octoadmin.probes.metrics import exposition
 from octoadmin.serving.connection_checks import ask_database

@@ -23,21 +23,21 @@ from httptools import (
 )
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from locks.api.errors import Refusal, internal_error, invalid_input, new_request_id, overloaded
+from locks.api.errors import ApiError, internal_error, invalid_input, new_request_id, overloaded
 from octoadmin.serving.asgi_types import Application, Headers, Message, Receive, Scope, Send
 from octoadmin.serving.known_heads import KnownHeads, Said
 from octoadmin.serving.request_body import BODY_SECONDS
 from octoadmin.serving.streamed_answer import STALL_SECONDS
 
 # Live streams and waiting requests hold a connection each and little else, so there may be many.
-MOST_CONNECTIONS = 10_000
-LARGEST_HEAD = 64 * 1024
+MAX_CONNECTIONS = 10_000
+MAX_HEAD = 64 * 1024
 HEAD_SECONDS = 30.0
 KEEP_ALIVE_SECONDS = 75.0
 # While so many requests or fewer have come ahead of their turn, it goes on reading: only who reads sees a client leave.
-MOST_AHEAD = 4
+MAX_AHEAD = 4
 # Those of one packet are read together. Who sends more has to do without an answer to the rest.
-MOST_IN_LINE = 1000
+MAX_IN_LINE = 1000
 
 # What uvicorn's own code raises about a request that cannot be read.
 _THEIR_FAULT = (UnicodeDecodeError, HttpParserInvalidURLError)
@@ -119,7 +119,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
+        if len(self.connections) > MAX_CONNECTIONS:
             self.refuse(overloaded())
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -173,7 +173,7 @@ class Connection(HttpToolsProtocol):
             # It was answered without its body, of which the rest never came.
             self.transport.close()
 
-    def refuse(self, refusal: Refusal) -> None:
+    def refuse(self, refusal: ApiError) -> None:
         """The last that is said here; where answers are under way, those are the last."""
         if self.transport.is_closing() or self.is_over:
             return
@@ -232,7 +232,7 @@ class Connection(HttpToolsProtocol):
             super().data_received(data)
         if self.arriving_since:
             self.unread += self.piece
-            if self.unread > LARGEST_HEAD:
+            if self.unread > MAX_HEAD:
                 self._refuse_head()
 
     def _take(self, said: Said) -> bool:
@@ -253,7 +253,7 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """While the parser's error is being dealt with, which may be one of ours."""
         error = sys.exception()
-        if isinstance(error, HttpParserCallbackError) and isinstance(error.__context__, Refusal):
+        if isinstance(error, HttpParserCallbackError) and isinstance(error.__context__, ApiError):
             self.refuse(error.__context__)
         elif isinstance(error, HttpParserCallbackError) and not isinstance(error.__context__, _THEIR_FAULT):
             _log.exception("a connection failed")
@@ -265,7 +265,7 @@ class Connection(HttpToolsProtocol):
         super().on_response_complete()
         if self.cycle is None or self.cycle.response_complete:
             self.quiet_since = self.loop.time()
-        if len(self.pipeline) > MOST_AHEAD:
+        if len(self.pipeline) > MAX_AHEAD:
             self.flow.pause_reading()
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -297,7 +297,7 @@ class Connection(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if self.unread + self.piece > LARGEST_HEAD and self._size_of_head() > LARGEST_HEAD:
+        if self.unread + self.piece > MAX_HEAD and self._size_of_head() > MAX_HEAD:
             raise _head_too_large()
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
@@ -318,10 +318,10 @@ class Connection(HttpToolsProtocol):
                 return
         if not self.url.startswith(b"/") and (url := parse_url(self.url)).path is None:
             self.url = b"/" if url.query is None else b"/?" + url.query
-        if len(self.pipeline) >= MOST_IN_LINE:
-            raise invalid_input(400, f"Send at most {MOST_IN_LINE} requests ahead of an answer.")
+        if len(self.pipeline) >= MAX_IN_LINE:
+            raise invalid_input(400, f"Send at most {MAX_IN_LINE} requests ahead of an answer.")
         super().on_headers_complete()
-        if 0 < len(self.pipeline) <= MOST_AHEAD:
+        if 0 < len(self.pipeline) <= MAX_AHEAD:
             self.flow.resume_reading()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -426,8 +426,8 @@ async def _answer_expectant(
     await application(scope, receive, send_and_end)
 
 
-def _head_too_large() -> Refusal:
-    return invalid_input(431, f"Send at most {LARGEST_HEAD} bytes of headers.")
+def _head_too_large() -> ApiError:
+    return invalid_input(431, f"Send at most {MAX_HEAD} bytes of headers.")
 
 
 def lines_of(headers: Headers) -> bytes:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from octoadmin.serving.asgi_types import Scope
 
 # An acquire, a release and a renewal differ in their length.
-MOST_HEADS = 4
-LONGEST_HEAD = 1024
+MAX_HEADS = 4
+MAX_HEAD = 1024
 # Of what a parser takes, the part that nobody can take for anything else. A name in it has at most 256 bytes.
 _LINE = re.compile(rb"(GET|POST) (/[\w.\-:@+=~/%]{0,1024}) HTTP/1\.1")
 _END_OF_LINE = b"\r\n"
@@ -41,9 +41,9 @@ class KnownHeads:
         line, _, fields = head.partition(_END_OF_LINE)
         # If there is another request behind it, and this one was answered at once, the scope is that of the other; but
         # then more follows the head than the body of either.
-        if not end or len(body) != body_length or len(fields) > LONGEST_HEAD or not _LINE.fullmatch(line):
+        if not end or len(body) != body_length or len(fields) > MAX_HEAD or not _LINE.fullmatch(line):
             return
-        if len(self._known) >= MOST_HEADS:
+        if len(self._known) >= MAX_HEADS:
             self._known.clear()
         self._known[fields] = (scope.copy(), body_length)
 

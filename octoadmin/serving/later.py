@@ -2,9 +2,9 @@
 
 import structlog
 
-from locks.api.errors import Refusal, internal_error
-from locks.hand_over import Later
-from locks.waiting.line import Gone
+from locks.api.errors import ApiError, internal_error
+from locks.async_responses import Later
+from locks.queue.wait_queue import ClientDisconnected
 from octoadmin.serving.asgi_types import Headers, Receive, Send
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -14,10 +14,10 @@ async def answer_later(later: Later, *, headers: Headers, receive: Receive, send
     """The headers are those that surround every answer, without the length of this one."""
     try:
         status, body = await later(receive)
-    except Gone:
+    except ClientDisconnected:
         return
     except Exception as error:
-        if not isinstance(error, Refusal):
+        if not isinstance(error, ApiError):
             _log.exception("a waiting request failed", request_id=request_id)
             error = internal_error()
         status, body = error.status, error.body(request_id=request_id)
@@ -27,7 +27,7 @@ async def answer_later(later: Later, *, headers: Headers, receive: Receive, send
     await send({"type": "http.response.body", "body": body})
 
 
-def with_refusal(headers: Headers, refusal: Refusal, *, request_id: str) -> Headers:
+def with_refusal(headers: Headers, refusal: ApiError, *, request_id: str) -> Headers:
     """And those that the refusal brings along, where it says something that they do not."""
     known = {name for name, _ in headers}
     own = [(name.lower().encode(), value.encode()) for name, value in refusal.headers(request_id=request_id).items()]

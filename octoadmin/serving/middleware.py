@@ -16,7 +16,7 @@ from django.template.loader import render_to_string
 from django.utils.log import log_response
 
 from locks.api.errors import RETRY_AFTER_SECONDS, invalid_input, new_request_id, unavailable
-from locks.api.handler import respond
+from locks.api.exceptions import respond
 from octoadmin.serving.wsgi_environ import REQUEST_ID
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]

@@ -48,12 +48,12 @@ _HOP = re.compile(r"\[([^\[\]]+)\](?::\d+)?|([^:\[\]]+)(?::\d+)?|([^\[\]]+)")
 
 
 # With brackets, zone and port.
-_LONGEST_HOP = 128
+_MAX_HOP = 128
 
 
 def _address(text: str) -> Address | None:
     """What is longer is none, and is not remembered either: a stranger may send something else each time."""
-    return _read_address(text) if len(text) <= _LONGEST_HOP else None
+    return _read_address(text) if len(text) <= _MAX_HOP else None
 
 
 @lru_cache(maxsize=1024)

@@ -2,20 +2,20 @@
 
 import asyncio
 
-from locks.api.errors import Refusal, invalid_input, overloaded
+from locks.api.errors import ApiError, invalid_input, overloaded
 from octoadmin.serving.asgi_types import Receive, Scope
 from octoadmin.serving.wsgi_environ import Environ
 
 # More than anything here takes; the API has a narrower limit of its own.
-LARGEST_BODY = 1024 * 1024
+MAX_BODY = 1024 * 1024
 BODY_SECONDS = 30.0
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 
 
 class BodyBudget:
     """How many bytes of bodies a process keeps in memory at once, however many connections send them slowly."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         self._left = most_bytes
 
     def take(self, size: int) -> None:
@@ -32,12 +32,12 @@ class ClientGone(Exception):
 
 
 async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: BodyBudget) -> bytes:
-    """Raises Refusal and ClientGone. What it returns stands on the budget until the caller gives it back."""
+    """Raises ApiError and ClientGone. What it returns stands on the budget until the caller gives it back."""
     announced: str | None = environ.get("CONTENT_LENGTH")
     if announced is None and "HTTP_TRANSFER_ENCODING" not in environ and scope["http_version"] < "2":
         return b""
     length = int(announced) if announced and announced.isdecimal() and len(announced) < 20 else None
-    if length is not None and length > LARGEST_BODY:
+    if length is not None and length > MAX_BODY:
         raise _too_large()
     chunks: list[bytes] = []
     size = 0
@@ -52,23 +52,23 @@ async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: Bo
                 budget.take(len(chunk))
                 chunks.append(chunk)
                 size += len(chunk)
-                if size > LARGEST_BODY:
+                if size > MAX_BODY:
                     raise _too_large()
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
         budget.give_back(size)
         raise too_slow() from None
-    except (Refusal, ClientGone, asyncio.CancelledError):
+    except (ApiError, ClientGone, asyncio.CancelledError):
         budget.give_back(size)
         raise
     return b"".join(chunks)
 
 
-def _too_large() -> Refusal:
-    details = f"Send at most {LARGEST_BODY} bytes."
+def _too_large() -> ApiError:
+    details = f"Send at most {MAX_BODY} bytes."
     return invalid_input(413, details)
 
 
-def too_slow() -> Refusal:
+def too_slow() -> ApiError:
     return invalid_input(400, f"Send the whole body within {BODY_SECONDS:g} seconds.")

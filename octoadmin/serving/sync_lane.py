@@ -14,8 +14,8 @@ import structlog
 from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
-from locks.api.errors import Refusal, internal_error, new_request_id, overloaded
-from locks.hand_over import GoOn, HandedOver, Later, Parked
+from locks.api.errors import ApiError, internal_error, new_request_id, overloaded
+from locks.async_responses import DeferredResponse, GoOn, Later, LoopStreamingResponse
 from octoadmin.probes.metrics import count_request, requests_in_flight, requests_waiting
 from octoadmin.serving.asgi_types import Headers, Receive, Scope, Send
 from octoadmin.serving.connection_checks import drop_dead_connection
@@ -26,7 +26,7 @@ from octoadmin.serving.streamed_answer import Stalled, StreamedAnswer
 from octoadmin.serving.threads import Overloaded, Threads
 from octoadmin.serving.wsgi_environ import Environ, attach_body, environ_of
 
-MOST_WAITING = 1000
+MAX_WAITING = 1000
 STOP_SECONDS = 3.0
 FILE_BLOCK = 64 * 1024
 CLIENT_GONE = 499
@@ -55,7 +55,7 @@ class SyncLane:
     """An ASGI application. Its numbers change on the event loop only."""
 
     def __init__(
-        self, handler: Handler, *, threads: int, trusted_proxies: Networks, most_waiting: int = MOST_WAITING
+        self, handler: Handler, *, threads: int, trusted_proxies: Networks, most_waiting: int = MAX_WAITING
     ) -> None:
         self._handler = handler
         self._trusted_proxies = trusted_proxies
@@ -78,7 +78,7 @@ class SyncLane:
             status, handed_over = await self._respond(scope, receive, send, request_id)
         except ClientGone:
             status = CLIENT_GONE
-        except Refusal as refusal:
+        except ApiError as refusal:
             status = refusal.status
             await _send_whole(send, _refused(refusal, request_id))
         finally:
@@ -145,9 +145,9 @@ class SyncLane:
         try:
             answer = Answer(status=int(status_line[:3]), headers=_encoded(headers), body=b"")
             bodiless = environ["REQUEST_METHOD"] == "HEAD" or answer.status in (204, 304)
-            if isinstance(response, HandedOver):
+            if isinstance(response, LoopStreamingResponse):
                 answer.go_on = None if bodiless else response.go_on
-            elif isinstance(response, Parked):
+            elif isinstance(response, DeferredResponse):
                 answer.later = response.later
             elif isinstance(response, HttpResponse):
                 if not bodiless:
@@ -185,7 +185,7 @@ class SyncLane:
             self._threads.submit(response.close, always=True)
 
 
-def _refused(refusal: Refusal, request_id: str) -> Answer:
+def _refused(refusal: ApiError, request_id: str) -> Answer:
     body = refusal.body(request_id=request_id)
     headers = _encoded([*refusal.headers(request_id=request_id).items(), ("content-length", str(len(body)))])
     return Answer(status=refusal.status, headers=headers, body=body)

@@ -12,7 +12,7 @@ from octoadmin.serving.proxies import Networks, client_address, client_scheme
 Environ = dict[str, Any]
 REQUEST_ID = "octoadmin.request_id"
 # A header with a longer name is a stranger's idea, and not remembered.
-LONGEST_KNOWN = 64
+MAX_KNOWN = 64
 
 _CONSTANT: Environ = {
     "SCRIPT_NAME": "",
@@ -41,7 +41,7 @@ def environ_of(scope: Scope, *, request_id: str, trusted_proxies: Networks) -> E
         "SERVER_PORT": "",
     }
     for name, value in scope["headers"]:
-        key = _known_key(name) if len(name) <= LONGEST_KNOWN else _key(name)
+        key = _known_key(name) if len(name) <= MAX_KNOWN else _key(name)
         if key is None:
             continue
         if key in environ:

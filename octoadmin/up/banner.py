@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Welcome(Protocol):
-    """What the first run has made; see locks.first_run."""
+    """What the first run has made; see locks.bootstrap."""
 
     @property
     def username(self) -> str: ...

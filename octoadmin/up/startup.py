@@ -77,11 +77,11 @@ def _start(supervisor: Supervisor, environment: Environment, *, url: str) -> Non
     # After the server, which people wait for and which would have to share the processor with it.
     supervisor.start("The Celery worker", [sys.executable, "-m", "octoadmin.worker"])
 
-    from locks import first_run
+    from locks import bootstrap
 
     # Made and shown in one go, and only now that all runs: what is shown once must not get lost.
     with supervisor.interrupts.held():
-        welcome = first_run.prepare()
+        welcome = bootstrap.prepare()
         data = environment.data_dir
         text = banner.first(url=url, data=data, welcome=welcome) if welcome else banner.later(url=url, data=data)
         sys.stdout.write(text)

@@ -17,17 +17,17 @@ from django.db import connection
 from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
-from locks.actions import invites, webhooks
-from locks.actions.audit import Actor
-from locks.actions.bulk_release import Chosen, confirm, prepare, release_some
-from locks.actions.snooze import snooze
-from locks.bearer import parse
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release
-from locks.history.rollup import Tally, add_tallies
-from locks.models import Delivery, Event, Lock, ReleaseBatch, Role, Space, Team, Token, User, Waiter
+from locks.events.history.rollup import Tally, add_tallies
+from locks.models import BulkRelease, Delivery, Event, Lock, Role, Space, Team, Token, User, Waiter
 from locks.models.token import PRESETS
+from locks.services import invites, webhooks
+from locks.services.audit import Actor
+from locks.services.bulk_release import SelectedLock, confirm, prepare, release_some
+from locks.services.snooze import snooze
+from locks.token_format import parse
 from tests import database
 from tests.conftest import issue
 from tests.servers import RunningServer, running_server
@@ -139,8 +139,8 @@ def leave_long_words(space: Space, person: User) -> None:
         requests.Acquire(digest=digest, name=name, owner=LONG_OWNER, metadata=LONG_METADATA, ttl_seconds=3600)
         for name in names
     ]
-    held, taken, in_bulk = perform(acquire(asked))
-    perform(
+    held, taken, in_bulk = run(acquire(asked))
+    run(
         force_release(
             [
                 requests.ForceRelease(
@@ -152,15 +152,15 @@ def leave_long_words(space: Space, person: User) -> None:
     )  # fmt: skip
     Waiter.objects.create(
         space=space, name=LONG_NAME, token=Token.objects.get(name=LONG_OWNER), owner=LONG_OWNER,
-        gives_up_at="2999-01-01T00:00Z",
+        deadline_at="2999-01-01T00:00Z",
     )  # fmt: skip
     minute = timezone.now().replace(second=0, microsecond=0).isoformat()
     counted = Tally(space_id=space.pk, minute=minute, refused=9_999, waited=999, waits={30: 999},
                     names={LONG_NAME: 9_999}, waited_names={LONG_NAME: (999, 99_999)})  # fmt: skip
-    perform(add_tallies([counted]))
+    run(add_tallies([counted]))
     snooze(space=space, lock_name=LONG_NAME, fencing_token=held.fencing_token, owner=LONG_OWNER, hours=4,
            note=LONG_REASON, actor=actor)  # fmt: skip
-    chosen = [Chosen(name=names[2], fencing_token=in_bulk.fencing_token, owner=LONG_OWNER)]
+    chosen = [SelectedLock(name=names[2], fencing_token=in_bulk.fencing_token, owner=LONG_OWNER)]
     prepare(space=space, user=person, chosen="1 ticked lock", locks=chosen)
     batch = prepare(space=space, user=person, chosen="1 ticked lock", locks=chosen)
     confirm(batch=batch, actor=actor, reason=LONG_REASON, lock_delay_seconds=0)
@@ -170,7 +170,7 @@ def leave_long_words(space: Space, person: User) -> None:
 @pytest.fixture(scope="module")
 def places(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
     with django_db_blocker.unblock():
-        prepared, done = ReleaseBatch.objects.order_by("pk").values_list("pk", flat=True)
+        prepared, done = BulkRelease.objects.order_by("pk").values_list("pk", flat=True)
         held = Lock.objects.get(name=LONG_NAME)
         filled_in = {
             "token": Token.objects.get(name=LONG_OWNER).public_id,

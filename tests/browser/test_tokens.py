@@ -9,9 +9,9 @@ import pytest
 from django.db import connection
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from locks import bearer
-from locks.actions import invites
+from locks import token_format
 from locks.models import Invite, Token
+from locks.services import invites
 from tests.browser import chromium
 from tests.conftest import PASSWORD
 from tests.servers import RunningServer
@@ -19,7 +19,7 @@ from tests.servers import RunningServer
 pytestmark = pytest.mark.timeout(180)
 
 TOKENS = "/ui/blue/main/tokens"
-MOST_TABS = 60
+MAX_TABS = 60
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def sign_in(page: Page, name: str, path: str) -> None:
 
 def tab_to(page: Page, wanted: Locator) -> None:
     """As somebody without a mouse gets there."""
-    for _step in range(MOST_TABS):
+    for _step in range(MAX_TABS):
         if wanted.evaluate("element => element === document.activeElement"):
             return
         page.keyboard.press("Tab")
@@ -49,7 +49,7 @@ def tab_to(page: Page, wanted: Locator) -> None:
 
 def shown(page: Page) -> str:
     text = page.locator("#secret").inner_text()
-    assert bearer.parse(text) is not None
+    assert token_format.parse(text) is not None
     return text
 
 

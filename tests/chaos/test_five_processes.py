@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.chaos.rounds import Told, race
+from tests.chaos.contention import Told, race
 
 CONTENDERS = 5
 ROUNDS = 100

@@ -21,8 +21,8 @@ from tests.servers import PROJECT_DIR, RunningServer
 SET_UP = """
 import django, json
 django.setup()
-from locks.actions import tokens
-from locks.actions.audit import Actor
+from locks.services import tokens
+from locks.services.audit import Actor
 from locks.models import Scope, Space, Team
 space = Space.objects.create(team=Team.objects.create(slug="blue", name="Blue"), slug="main", name="Main")
 issue = lambda name, scopes: tokens.issue(actor=Actor.of_shell(), space=space, name=name, scopes=scopes)[0]

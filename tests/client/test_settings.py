@@ -5,12 +5,12 @@ import stat
 
 import pytest
 
-from locks import bearer
+from locks import token_format
 from locks.api.errors import Code as ServerCode
 from octo import Client, ConfigurationProblem, errors, settings, token
 from octo.durations import parse, short
 
-TOKEN = bearer.generate()
+TOKEN = token_format.generate()
 
 
 def resolve(**given):
@@ -74,9 +74,9 @@ def test_nothing_that_is_printed_shows_a_token():
 
 def test_tokens_are_checked_as_the_server_does():
     for _ in range(100):
-        issued = bearer.generate()
+        issued = token_format.generate()
         assert token.problem_with(issued) is None
-        assert token.public_id(issued) == bearer.parse(issued).public_id
+        assert token.public_id(issued) == token_format.parse(issued).public_id
     for wrong in (
         "",
         "octo_",
@@ -85,7 +85,7 @@ def test_tokens_are_checked_as_the_server_does():
         TOKEN[:-1] + ("0" if TOKEN[-1] != "0" else "1"),
         "ghp_" + TOKEN,
     ):
-        assert bearer.parse(wrong) is None
+        assert token_format.parse(wrong) is None
         assert token.public_id(wrong) is None
         assert token.problem_with(wrong)
         assert len(wrong) < 10 or wrong not in token.problem_with(wrong)

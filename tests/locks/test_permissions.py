@@ -16,15 +16,15 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from django.utils import timezone
 
-from locks.actions import bulk_release, invites, snooze, tokens, webhooks
-from locks.actions.audit import Actor
 from locks.api.limits import limits
-from locks.bearer import parse
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.models import Event, Membership, Role, Scope, Session, Space, Team, Token, User
 from locks.models.team import RESERVED_SLUGS
+from locks.services import bulk_release, invites, snooze, tokens, webhooks
+from locks.services.audit import Actor
+from locks.token_format import parse
 from tests.conftest import issue
 from tests.permissions import ENDPOINTS, OPEN_PATHS, PAGES, PEOPLE, PERSONAL, Cell, Endpoint, Page
 
@@ -62,11 +62,11 @@ def make_things(space: Space, *, admin: User, member: User) -> Things:
     presented = parse(plaintext)
     assert presented is not None
     asked = requests.Acquire(digest=presented.digest.hex(), name=f"{team.slug}-job", ttl_seconds=600)
-    (held,) = perform(acquire([asked]))
+    (held,) = run(acquire([asked]))
     _code, invite = invites.create(
         actor=actor, by=admin, team=team, role=Role.VIEWER, lasts=timedelta(days=1), note="somebody"
     )
-    chosen = [bulk_release.Chosen(name="gone", fencing_token=1, owner=None)]
+    chosen = [bulk_release.SelectedLock(name="gone", fencing_token=1, owner=None)]
     batch = bulk_release.prepare(space=space, user=admin, chosen="a test", locks=chosen)
     bulk_release.confirm(batch=batch, actor=actor, reason="a test", lock_delay_seconds=0)
     snooze.snooze(

@@ -6,12 +6,12 @@ import pytest
 from django.db import connection, transaction
 
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
+from locks.engine.maintenance import recount_stale, sweep
 from locks.engine.operations import acquire
-from locks.engine.upkeep import recount_stale, sweep
 from locks.models import Event, Lock, Space, SpaceUsage
 from tests.locks.engine.conftest import Engine
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 MANY = 3000
 
@@ -22,16 +22,16 @@ def engine(operator_token: str) -> Engine:
 
 
 def take_many(engine: Engine, count: int, **terms) -> None:
-    perform(acquire([requests.Acquire(digest=engine.digest, name=f"job-{number}", **terms) for number in range(count)]))
+    run(acquire([requests.Acquire(digest=engine.digest, name=f"job-{number}", **terms) for number in range(count)]))
 
 
 @pytest.mark.django_db
 def test_a_lease_that_ran_out_is_recorded_and_cleared(engine: Engine) -> None:
     lease = engine.acquire("deploy", ttl_seconds=2, owner="runner-7", metadata="build=1842")
     pass_seconds(5)
-    assert perform(sweep()) == 1
+    assert run(sweep()) == 1
     lock = Lock.objects.get(name="deploy")
-    assert (lock.lease_id, lock.owner, lock.sweep_at, lock.available_at) == (None, None, None, None)
+    assert (lock.lease_id, lock.owner, lock.next_sweep_at, lock.available_at) == (None, None, None, None)
     assert lock.fencing_token == lease.fencing_token
     event = Event.objects.get(kind="expired")
     assert (event.lock_name, event.owner, event.metadata) == ("deploy", "runner-7", "build=1842")
@@ -45,7 +45,7 @@ def test_a_lease_that_ran_out_is_recorded_and_cleared(engine: Engine) -> None:
 def test_sweeping_again_finds_nothing(engine: Engine) -> None:
     engine.acquire("deploy", ttl_seconds=2)
     pass_seconds(5)
-    assert (perform(sweep()), perform(sweep())) == (1, 0)
+    assert (run(sweep()), run(sweep())) == (1, 0)
     assert Event.objects.filter(kind="expired").count() == 1
 
 
@@ -55,12 +55,12 @@ def test_a_renewed_lease_stays_and_is_looked_at_again_when_it_ends(engine: Engin
     pass_seconds(8)
     renewed = engine.renew("deploy", lease.lease_id)
     pass_seconds(4)
-    assert perform(sweep()) == 0
+    assert run(sweep()) == 0
     lock = Lock.objects.get(name="deploy")
     assert lock.lease_id == lease.lease_id
-    assert lock.sweep_at == lock.expires_at < renewed.expires_at
+    assert lock.next_sweep_at == lock.expires_at < renewed.expires_at
     pass_seconds(8)
-    assert perform(sweep()) == 1
+    assert run(sweep()) == 1
 
 
 @pytest.mark.django_db
@@ -68,14 +68,14 @@ def test_a_lease_shortened_by_a_renewal_is_swept_in_time(engine: Engine) -> None
     lease = engine.acquire("deploy", ttl_seconds=3600)
     engine.renew("deploy", lease.lease_id, ttl_seconds=2)
     pass_seconds(3)
-    assert perform(sweep()) == 1
+    assert run(sweep()) == 1
 
 
 @pytest.mark.django_db
 def test_the_delay_counts_from_the_expiry_not_from_the_sweep(engine: Engine) -> None:
     lease = engine.acquire("deploy", ttl_seconds=2, lock_delay_seconds=30)
     pass_seconds(12)
-    assert perform(sweep()) == 1
+    assert run(sweep()) == 1
     lock = Lock.objects.get(name="deploy")
     assert lock.available_at is not None
     assert (lease.expires_at - lock.available_at).total_seconds() == -18
@@ -90,7 +90,7 @@ def test_a_takeover_leaves_nothing_to_sweep(engine: Engine) -> None:
     engine.acquire("deploy", ttl_seconds=2)
     pass_seconds(3)
     engine.acquire("deploy", ttl_seconds=60)
-    assert perform(sweep()) == 0
+    assert run(sweep()) == 0
     assert Event.objects.filter(kind="expired").count() == 1
 
 
@@ -98,7 +98,7 @@ def test_a_takeover_leaves_nothing_to_sweep(engine: Engine) -> None:
 def test_more_leases_than_a_batch_are_all_swept(engine: Engine) -> None:
     take_many(engine, 25, ttl_seconds=1)
     pass_seconds(2)
-    assert perform(sweep(batch=10)) == 25
+    assert run(sweep(batch=10)) == 25
 
 
 @pytest.mark.django_db
@@ -108,8 +108,8 @@ def test_a_space_that_nobody_uses_is_counted_again(engine: Engine, space: Space)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE octo_space_usage SET counted_at = now() - interval '1 minute'")
     pass_seconds(3)
-    perform(sweep())
-    assert perform(recount_stale()) == 1
+    run(sweep())
+    assert run(recount_stale()) == 1
     assert SpaceUsage.objects.get().live_locks == 0
 
 
@@ -120,7 +120,7 @@ def test_many_sweeps_at_once_record_each_expiry_once(engine: Engine) -> None:
     swept: list[int] = []
 
     def run() -> None:
-        swept.append(perform(sweep(batch=100)))
+        swept.append(run(sweep(batch=100)))
         connection.close()
 
     sweeps = [threading.Thread(target=run) for _ in range(4)]
@@ -129,7 +129,7 @@ def test_many_sweeps_at_once_record_each_expiry_once(engine: Engine) -> None:
     for thread in sweeps:
         thread.join()
     # A sweep that met only rows which others were sweeping has stopped early; nothing is left all the same.
-    swept.append(perform(sweep()))
+    swept.append(run(sweep()))
     assert sum(swept) == MANY
     expired = Event.objects.filter(kind="expired").values_list("lock_name", flat=True)
     assert len(expired) == len(set(expired)) == MANY
@@ -152,7 +152,7 @@ def test_a_sweep_does_not_wait_for_a_lock_that_somebody_is_changing(engine: Engi
     holder = threading.Thread(target=hold)
     holder.start()
     held.wait()
-    assert perform(sweep()) == 2
+    assert run(sweep()) == 2
     done.set()
     holder.join()
-    assert perform(sweep()) == 1
+    assert run(sweep()) == 1

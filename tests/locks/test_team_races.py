@@ -10,16 +10,16 @@ import pytest
 from django.db import connection, connections, transaction
 from django.test import Client
 
-from locks.actions import invites, leases, members, spaces, teams, tokens, webhooks
-from locks.actions.audit import Actor
-from locks.bearer import parse
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.models import Event, Invite, Lock, Membership, Role, Space, Token, User, Webhook
+from locks.services import force_release, invites, members, spaces, teams, tokens, webhooks
+from locks.services.audit import Actor
+from locks.token_format import parse
 from tests import database
 from tests.conftest import PASSWORD, issue
-from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
+from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -46,7 +46,7 @@ def together(*acts):
 def claim(token: str, name: str) -> str:
     presented = parse(token)
     assert presented is not None
-    (outcome,) = perform(acquire([requests.Acquire(digest=presented.digest.hex(), name=name, ttl_seconds=600)]))
+    (outcome,) = run(acquire([requests.Acquire(digest=presented.digest.hex(), name=name, ttl_seconds=600)]))
     return outcome.verdict
 
 
@@ -146,8 +146,8 @@ def test_two_who_want_the_same_name_at_once_are_one_who_has_it_and_one_who_is_to
         while len(second.waiting()) < 2:
             assert not refused.done()
         other.rollback()
-        assert joined.result(LONGEST_WAIT)["Location"] == "/ui/blue/"
-        reply = refused.result(LONGEST_WAIT)
+        assert joined.result(MAX_WAIT)["Location"] == "/ui/blue/"
+        reply = refused.result(MAX_WAIT)
     assert (reply.status_code, "Somebody has this name" in reply.content.decode()) == (422, True)
     assert Membership.objects.filter(team=blue).count() == 2
     assert invites.open_invites().count() == 1, "theirs is still good"
@@ -163,7 +163,7 @@ def test_an_address_that_somebody_takes_at_that_moment_is_refused_like_any_other
         other.execute("UPDATE octo_user SET email = 'us@example.com' WHERE username = 'alice'")
         changing = person.waits(browser.post, "/ui/account/profile", {"email": "us@example.com"})
         other.commit()
-        reply = changing.result(LONGEST_WAIT)
+        reply = changing.result(MAX_WAIT)
     assert (reply.status_code, "Somebody else has this address" in reply.content.decode()) == (422, True)
     bob.refresh_from_db()
     assert bob.email == "bob@example.com"
@@ -213,7 +213,7 @@ def test_an_admin_who_is_demoted_in_that_moment_is_told_so(blue, space, alice):
         creating = person.waits(browser.post, "/ui/blue/main/webhooks/new", form)
         other.execute("UPDATE octo_membership SET role = 'viewer'")
         other.commit()
-        assert creating.result(LONGEST_WAIT).status_code == 403
+        assert creating.result(MAX_WAIT).status_code == 403
     assert not Webhook.objects.exists()
 
 
@@ -230,7 +230,7 @@ def test_a_token_that_is_revoked_in_that_moment_leaves_no_other_behind(space):
         issuing = program.waits(issues)
         other.execute("UPDATE octo_token SET revoked_at = now()")
         other.commit()
-        assert issuing.result(LONGEST_WAIT).status_code == 401
+        assert issuing.result(MAX_WAIT).status_code == 401
     assert [token.name for token in Token.objects.all()] == ["manager"]
 
 
@@ -284,8 +284,8 @@ def test_revoking_and_releasing_leaves_nothing_however_busy_the_token_is(space, 
             time.sleep(0.01)
         time.sleep(0.2)
         tokens.revoke(actor=Actor.of_user(alice), token=token)
-        released = leases.take_back(actor=Actor.of_user(alice), space=space, token=token, reason="lost")
-        left = leases.live_leases(space=space, token=token).count()
+        released = force_release.force_release_all(actor=Actor.of_user(alice), space=space, token=token, reason="lost")
+        left = force_release.live_leases(space=space, token=token).count()
         over.set()
         return released, left
 
@@ -307,12 +307,14 @@ def test_a_claim_that_waited_while_its_token_was_revoked_is_taken_back_too(space
         other.execute("SELECT FROM octo_lock WHERE name = 'job' FOR UPDATE")
         claimed = worker.waits(claim, worker_token, "job")
         tokens.revoke(actor=Actor.of_user(alice), token=token)
-        releasing = person.starts(leases.take_back, actor=Actor.of_user(alice), space=space, token=token, reason="lost")
+        releasing = person.starts(
+            force_release.force_release_all, actor=Actor.of_user(alice), space=space, token=token, reason="lost"
+        )
         time.sleep(0.3)
         assert not releasing.done()
         other.rollback()
-        assert claimed.result(LONGEST_WAIT) == "acquired"
-        assert releasing.result(LONGEST_WAIT) == 1
+        assert claimed.result(MAX_WAIT) == "acquired"
+        assert releasing.result(MAX_WAIT) == 1
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
@@ -330,8 +332,8 @@ def test_a_space_in_which_somebody_claims_at_that_moment_is_not_archived(blue, s
         while not Space.objects.filter(pk=space.pk, archived_at__isnull=False).exists():
             assert not archiving.done()
         other.rollback()
-        assert claimed.result(LONGEST_WAIT) == "acquired"
-        assert isinstance(archiving.exception(LONGEST_WAIT), spaces.LocksAreHeld)
+        assert claimed.result(MAX_WAIT) == "acquired"
+        assert isinstance(archiving.exception(MAX_WAIT), spaces.LocksAreHeld)
     space.refresh_from_db()
     assert space.archived_at is None
     assert Lock.objects.filter(lease_id__isnull=False).count() == 1

@@ -7,12 +7,12 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from locks import bearer
-from locks.bearer import parse
-from locks.engine.execution import perform
+from locks import token_format
+from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.engine.requests import Acquire
 from locks.models import Event, Lock, Space, Token
+from locks.token_format import parse
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +29,7 @@ def issue(*arguments: str) -> str:
 
 def test_quiet_prints_only_the_token(space):
     printed = issue("--name", "ci", "--preset", "worker", "--quiet")
-    assert bearer.parse(printed.removesuffix("\n")) is not None
+    assert token_format.parse(printed.removesuffix("\n")) is not None
     token = Token.objects.get(name="ci")
     assert token.scopes == ["locks:read", "locks:write"]
     assert timedelta(days=89) < token.expires_at - timezone.now() <= timedelta(days=90)
@@ -40,7 +40,7 @@ def test_never_only_where_the_space_allows_it_and_with_a_warning(space):
     with pytest.raises(CommandError, match=r"blue/main does not allow tokens that never expire\. Give it --days"):
         issue("--name", "ci", "--never")
     assert not Token.objects.exists()
-    Space.objects.update(allows_eternal_tokens=True)
+    Space.objects.update(allow_non_expiring_tokens=True)
     printed, warned = StringIO(), StringIO()
     arguments = ("--team", "blue", "--name", "ci", "--never", "--quiet")
     call_command("issue_token", *arguments, stdout=printed, stderr=warned)
@@ -110,9 +110,9 @@ def test_revoking_is_audited_and_happens_once(space):
 def test_revoking_can_release_what_the_token_holds(space, worker_token, arguments, told, left):
     held = parse(worker_token)
     asked = [Acquire(digest=held.digest.hex(), name=name, ttl_seconds=600) for name in ("a", "b")]
-    perform(acquire(asked))
+    run(acquire(asked))
     # Left to another statement, which hands it on.
-    Lock.objects.filter(name="b").update(last_waiter=1)
+    Lock.objects.filter(name="b").update(last_waiter_id=1)
     printed = run("revoke_token", held.public_id, *arguments)
     assert told in printed
     assert Lock.objects.filter(lease_id__isnull=False).count() == left

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from locks.api.errors import Refusal
+from locks.api.errors import ApiError
 from octoadmin.serving.request_body import BodyBudget, ClientGone, read_body
 
 CHUNK = b"x" * 1000
@@ -28,7 +28,7 @@ def chunk(more: bool = True) -> dict[str, Any]:
 def test_what_was_read_stands_on_the_budget_until_it_is_given_back():
     budget = BodyBudget(2500)
     body = read([chunk(), chunk(more=False)], budget, length=2000)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         read([chunk(more=False)], budget, length=1000)
     assert refused.value.status == 503
     budget.give_back(len(body))
@@ -38,7 +38,7 @@ def test_what_was_read_stands_on_the_budget_until_it_is_given_back():
 def test_a_body_that_breaks_off_is_a_bad_request_and_costs_nothing():
     budget = BodyBudget(2000)
     for _ in range(5):
-        with pytest.raises(Refusal) as refused:
+        with pytest.raises(ApiError) as refused:
             read([chunk(), {"type": "http.disconnect"}], budget, length=2000)
         assert refused.value.status == 400
     assert len(read([chunk(), chunk()], budget, length=2000)) == 2000

@@ -10,9 +10,9 @@ from django.db import connection
 from django.test import Client
 
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire
-from locks.models import Event, Lock, ReleaseBatch, TaskRun
+from locks.models import BulkRelease, Event, Lock, TaskRun
 from tests.locks.dashboard.conftest import Worker
 from tests.octoadmin.test_worker import eventually, running_worker
 
@@ -32,20 +32,20 @@ def queue() -> Path:
 def held(committed, worker_token, space) -> None:
     digest = Worker(worker_token).digest
     names = [f"job-{number:04}" for number in range(LOCKS)]
-    perform(acquire([requests.Acquire(digest=digest, name=name, ttl_seconds=600) for name in names]))
+    run(acquire([requests.Acquire(digest=digest, name=name, ttl_seconds=600) for name in names]))
 
 
-def confirm(person) -> ReleaseBatch:
+def confirm(person) -> BulkRelease:
     browser = Client()
     browser.force_login(person)
     browser.post(URL + "prepare", {"all": "now", "prefix": "job-"})
-    batch = ReleaseBatch.objects.get()
+    batch = BulkRelease.objects.get()
     form = {"reason": "their host is gone", "lock_delay_seconds": 0, "typed": f"release {LOCKS}"}
     assert browser.post(f"{URL}{batch.pk}/confirm", form).status_code == 302
     return batch
 
 
-def state(batch: ReleaseBatch) -> str:
+def state(batch: BulkRelease) -> str:
     batch.refresh_from_db()
     return batch.state
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from octoadmin.fast_lane.reading import LARGEST_PLAIN_BODY
+from octoadmin.fast_lane.reading import MAX_PLAIN_BODY
 from octoadmin.serving import connection, http_server
 from octoadmin.serving.asgi_types import Receive, Scope, Send
 from tests.octoadmin.fast_lane.lanes import HOST, Lanes, counted, on_lanes
@@ -91,7 +91,7 @@ def test_the_rest_of_a_body_that_was_answered_already_is_not_waited_for(monkeypa
 
 
 def test_beyond_so_many_connections_the_next_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(connection, "MAX_CONNECTIONS", 2)
 
     async def talk(port: int) -> None:
         async with connected(port), connected(port):
@@ -302,11 +302,11 @@ def test_who_sends_ever_more_requests_is_not_read_for_ever() -> None:
             await echo(scope, receive, send)
 
         async with asyncio.timeout(20), listening(slow) as port, connected(port) as (reader, writer):
-            writer.write(head_of("GET", "/", [HOST]) * (connection.MOST_IN_LINE * 2))
+            writer.write(head_of("GET", "/", [HOST]) * (connection.MAX_IN_LINE * 2))
             await asyncio.sleep(0.05)
             go_on.set()
             answers = await reader.read()
-            assert 0 < answers.count(b"HTTP/1.1 200 ") <= connection.MOST_IN_LINE + 1
+            assert 0 < answers.count(b"HTTP/1.1 200 ") <= connection.MAX_IN_LINE + 1
             assert answers.count(b"connection: close") == 1
 
     asyncio.run(talk())
@@ -386,7 +386,7 @@ class TestExchanges:
     def test_a_large_body_is_left_to_the_lane_that_has_a_budget_for_bodies(self, worker_token: str) -> None:
         async def talk(lanes: Lanes) -> None:
             before = counted("octoadmin_lane_left_to_sync_total", reason="body")
-            assert (await lanes.acquire("job", unknown="x" * LARGEST_PLAIN_BODY)).json["status"] == "acquired"
+            assert (await lanes.acquire("job", unknown="x" * MAX_PLAIN_BODY)).json["status"] == "acquired"
             assert counted("octoadmin_lane_left_to_sync_total", reason="body") == before + 1
 
         on_lanes(worker_token, talk)

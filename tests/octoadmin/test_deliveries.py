@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from locks.actions import webhooks
-from locks.actions.audit import Actor
-from locks.bearer import parse
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.models import Delivery, Event, Space, TaskRun, Webhook
-from tests.locks.webhooks.receiver import Receiver, receiving
+from locks.services import webhooks
+from locks.services.audit import Actor
+from locks.token_format import parse
+from tests.locks.events.webhooks.receiver import Receiver, receiving
 from tests.octoadmin.test_worker import data, eventually, running_worker
 
 __all__ = ["data"]
@@ -47,13 +47,13 @@ def create(space: Space, url: str) -> tuple[str, Webhook]:
 
 
 def takes(digest: str, *names: str, **terms) -> None:
-    perform(acquire([requests.Acquire(digest=digest, name=name, **terms) for name in names]))
+    run(acquire([requests.Acquire(digest=digest, name=name, **terms) for name in names]))
 
 
 def sooner(webhook: Webhook) -> None:
     """As if the time had come for the next attempt, and for what died with its worker."""
     webhook.deliveries.filter(status="pending").update(next_attempt_at="2026-01-01T00:00Z", claimed_until=None)
-    Webhook.objects.filter(pk=webhook.pk).update(rests_until=None)
+    Webhook.objects.filter(pk=webhook.pk).update(backoff_until=None)
 
 
 def test_bad_receivers_are_retried_and_hold_up_neither_the_others_nor_the_sweep(space, digest, data, receiver) -> None:
@@ -78,7 +78,7 @@ def test_bad_receivers_are_retried_and_hold_up_neither_the_others_nor_the_sweep(
             assert failed.status == "pending"
             assert failed.next_attempt_at > failed.created_at
             bad[path].refresh_from_db()
-            assert bad[path].rests_until is not None
+            assert bad[path].backoff_until is not None
         # One that comes back gets everything after all.
         receiver.status = 200
         sooner(bad["/told"])

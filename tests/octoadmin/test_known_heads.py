@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
-from locks import bearer
+from locks import token_format
 from octoadmin.serving import known_heads
 from octoadmin.serving.asgi_types import Receive, Scope, Send
 from octoadmin.serving.connection import Connection, Exchange
@@ -137,7 +137,7 @@ HEADERS = [
     b"", ANNA, ANNA, BEN, ANNA + b"Connection: close\r\n", ANNA + b"Expect: 100-continue\r\n",
     ANNA + b"X-A: b\r\n c\r\n",
     ANNA + b"Connection: upgrade\r\nUpgrade: h2c\r\n", ANNA + b"Transfer-Encoding: chunked\r\n", b"Bad Name: x\r\n",
-    ANNA + b"X-Long: " + b"x" * known_heads.LONGEST_HEAD + b"\r\n",
+    ANNA + b"X-Long: " + b"x" * known_heads.MAX_HEAD + b"\r\n",
 ]  # fmt: skip
 BODIES = [b"", b"", b"{}", b'{"a":1}', b"GET /locks/a HTTP/1.1\r\nHost: a\r\n\r\n", b"\r\n\r\n"]
 GET_ANNA, GET_BEN = (request(LINES[0], who, b"") for who in (ANNA, BEN))
@@ -222,7 +222,7 @@ def test_little_is_remembered() -> None:
         found = memory.find(said)
         assert found is not None
         assert found.scope == {"number": number}
-        assert len(memory._known) <= known_heads.MOST_HEADS
+        assert len(memory._known) <= known_heads.MAX_HEADS
     memory.remember(long := request(LINES[1], HEADERS[-1], b""), {}, body_length=0)
     assert memory.find(long) is None
 
@@ -233,7 +233,7 @@ class TestLanes:
 
     def test_another_token_on_the_same_connection_is_another_caller(self, worker_token: str) -> None:
         async def speak(lanes: Lanes) -> None:
-            right, wrong = lanes.words()[0], [HOST, (b"authorization", f"Bearer {bearer.generate()}".encode())]
+            right, wrong = lanes.words()[0], [HOST, (b"authorization", f"Bearer {token_format.generate()}".encode())]
             said = [(right, 200), (right, 200), (right, 200), (wrong, 401), (wrong, 401), (right, 200)]
             async with connected(lanes.port) as (reader, writer):
                 for headers, status in said:
@@ -244,7 +244,7 @@ class TestLanes:
 
     def test_who_is_refused_at_once_is_not_taken_for_whoever_comes_behind(self, worker_token: str) -> None:
         async def speak(lanes: Lanes) -> None:
-            right, wrong = lanes.words()[0], [HOST, (b"authorization", f"Bearer {bearer.generate()}".encode())]
+            right, wrong = lanes.words()[0], [HOST, (b"authorization", f"Bearer {token_format.generate()}".encode())]
             async with connected(lanes.port) as (reader, writer):
                 writer.write(head_of("GET", "/locks/a", right))
                 assert (await read_reply(reader)).status == 200

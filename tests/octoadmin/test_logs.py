@@ -9,14 +9,14 @@ import sys
 import pytest
 import structlog
 
-from locks import bearer
+from locks import token_format
 from octoadmin.logs import logging_config, mask_secrets
 from tests.conftest import issue
 from tests.servers import RunningServer
 
 
 def test_tokens_are_masked_but_for_their_public_id():
-    token = bearer.generate()
+    token = token_format.generate()
     line = mask_secrets(None, "info", f"sent {token} in Authorization: Bearer {token}")
     assert token.split("_")[2] not in line
     assert token.split("_")[1] in line
@@ -24,7 +24,7 @@ def test_tokens_are_masked_but_for_their_public_id():
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
 def test_lines_of_libraries_and_tracebacks_are_masked_too(log_format):
-    token = bearer.generate()
+    token = token_format.generate()
     script = f"""
 import logging
 from octoadmin import logs

@@ -14,7 +14,7 @@ from contextlib import closing
 
 import pytest
 
-from octoadmin.serving.request_body import LARGEST_BODY
+from octoadmin.serving.request_body import MAX_BODY
 from tests.servers import free_port
 
 
@@ -86,7 +86,7 @@ def test_one_connection_serves_one_request_after_the_other(server: Server) -> No
 def test_a_large_body_is_refused_before_it_was_sent(server: Server) -> None:
     with server.connect() as connection:
         connection.putrequest("POST", "/status")
-        connection.putheader("Content-Length", str(LARGEST_BODY + 1))
+        connection.putheader("Content-Length", str(MAX_BODY + 1))
         connection.endheaders(b"the beginning")
         reply = connection.getresponse()
         assert reply.status == 413

@@ -113,9 +113,9 @@ def test_a_body_of_unknown_length_arrives_over_http_2() -> None:
 def test_a_body_announced_as_too_large_is_refused_unread() -> None:
     async def talk(lane: SyncLane) -> None:
         client = Client(chunks=[b"x"] * 10)
-        headers = [(b"content-length", str(request_body.LARGEST_BODY + 1).encode())]
+        headers = [(b"content-length", str(request_body.MAX_BODY + 1).encode())]
         await lane(request_scope(method="POST", headers=headers), client.receive, client.send)
-        assert str(request_body.LARGEST_BODY) in refused(client.reply, 413, "invalid_input")
+        assert str(request_body.MAX_BODY) in refused(client.reply, 413, "invalid_input")
         assert client.asked == 0
 
     on_lane(body_of, talk)
@@ -123,7 +123,7 @@ def test_a_body_announced_as_too_large_is_refused_unread() -> None:
 
 def test_a_body_that_grows_too_large_is_refused_without_reading_on() -> None:
     async def talk(lane: SyncLane) -> None:
-        client = Client(chunks=[b"x" * request_body.LARGEST_BODY, b"x", b"x", b"x"])
+        client = Client(chunks=[b"x" * request_body.MAX_BODY, b"x", b"x", b"x"])
         headers = [(b"transfer-encoding", b"chunked")]
         await lane(request_scope(method="POST", headers=headers), client.receive, client.send)
         refused(client.reply, 413, "invalid_input")

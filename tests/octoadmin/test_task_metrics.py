@@ -10,7 +10,7 @@ from locks import tasks
 from locks.models import TaskRun
 from octoadmin.probes.counters import latest
 from tests.locks.engine.conftest import Engine
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 

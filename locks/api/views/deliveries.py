@@ -8,14 +8,14 @@ import msgspec
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from locks.actions import webhooks
-from locks.api.endpoint import answer
-from locks.api.errors import Code, Refusal
-from locks.api.handler import not_found
+from locks.api.base_view import answer
+from locks.api.errors import ApiError, Code
+from locks.api.exceptions import not_found
+from locks.api.openapi_hooks import OpenApiTypes, describe, query
 from locks.api.parsing import after_cursor, query_choice, query_number
-from locks.api.schema import OpenApiTypes, describe, query
 from locks.api.views.webhooks import WebhookEndpoint
 from locks.models import Delivery
+from locks.services import webhooks
 
 STATUSES = ("all", "pending", "delivered", "dead")
 
@@ -143,5 +143,5 @@ class ReplayOneView(WebhookEndpoint):
             raise not_found()
         replayed = webhooks.replay(actor=self.actor(request), webhook=webhook, delivery=delivery)
         if not replayed:
-            raise Refusal(409, Code.CONFLICT, "It is still being delivered.")
+            raise ApiError(409, Code.CONFLICT, "It is still being delivered.")
         return answer(Replayed(replayed=replayed), status=202)

@@ -9,17 +9,17 @@ from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
-from locks.actions.audit import record
-from locks.api.endpoint import answer
+from locks.api.base_view import answer
 from locks.api.errors import invalid_input, name_not_allowed
+from locks.api.openapi_hooks import NAME, OpenApiTypes, describe, query
 from locks.api.parsing import check_name, query_choice, query_number, query_text
-from locks.api.schema import NAME, OpenApiTypes, describe, query
 from locks.api.views.tokens import TokenEndpoint
-from locks.history.entries import HistoryEvent, entries
-from locks.history.export import as_csv, as_json_lines
-from locks.history.filters import Filter, Reach
-from locks.history.pages import BadCursor, Cursor, in_utc, page
+from locks.events.history.export import as_csv, as_json_lines
+from locks.events.history.filters import Filter, Visibility
+from locks.events.history.pages import BadCursor, Cursor, in_utc, page
+from locks.events.history.serializers import HistoryEvent, serialize
 from locks.models import EventKind, Scope, Token
+from locks.services.audit import record
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 
@@ -57,9 +57,9 @@ class EventPage(msgspec.Struct, kw_only=True):
 class HistoryEndpoint(TokenEndpoint):
     scope = Scope.AUDIT_READ
 
-    def reach(self, request: Request) -> Reach:
+    def reach(self, request: Request) -> Visibility:
         token = cast(Token, request.auth)
-        return Reach(space_id=token.space_id, prefixes=tuple(token.prefixes))
+        return Visibility(space_id=token.space_id, prefixes=tuple(token.prefixes))
 
     def page(self, request: Request, asked: Filter) -> HttpResponse:
         limit = query_number(request._request, "limit", default=100, lowest=1, highest=1000)
@@ -71,7 +71,7 @@ class HistoryEndpoint(TokenEndpoint):
         found = page(self.reach(request), asked, limit=limit, cursor=cursor)
         return answer(
             EventPage(
-                events=entries(found.events),
+                events=serialize(found.events),
                 next_cursor=found.older.encode() if found.older else None,
                 previous_cursor=found.newer.encode() if found.newer else None,
             )

@@ -4,31 +4,31 @@ from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 
-from locks.api import answers, messages
-from locks.api.endpoint import LockEndpoint, answer
+from locks.api import responses, schemas
+from locks.api.base_view import LockApiView, answer
 from locks.api.errors import invalid_input
-from locks.api.parked import IN_VAIN, park
+from locks.api.openapi_hooks import IDEMPOTENCY_KEY, NAME, describe
 from locks.api.parsing import check_name, check_text, check_ttl, decoder
-from locks.api.schema import IDEMPOTENCY_KEY, NAME, describe
+from locks.api.waiting import NOT_ACQUIRED, park
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release, inspect, release, renew
 
-_ACQUIRE = decoder(messages.AcquireBody)
-_RENEW = decoder(messages.RenewBody)
-_RELEASE = decoder(messages.ReleaseBody)
-_FORCE_RELEASE = decoder(messages.ForceReleaseBody)
+_ACQUIRE = decoder(schemas.AcquireBody)
+_RENEW = decoder(schemas.RenewBody)
+_RELEASE = decoder(schemas.ReleaseBody)
+_FORCE_RELEASE = decoder(schemas.ForceReleaseBody)
 
 
-class AcquireView(LockEndpoint):
+class AcquireView(LockApiView):
     @describe(
         "acquire",
         "Claim a lock",
         tag="Locks",
         scope="locks:write",
-        body=messages.AcquireBody,
+        body=schemas.AcquireBody,
         body_required=False,
-        answers={200: messages.Acquired | messages.Held, 409: messages.Delayed},
+        answers={200: schemas.Acquired | schemas.Held, 409: schemas.Delayed},
         errors=(404, 409, 410),
         parameters=[NAME, IDEMPOTENCY_KEY],
         description="`acquired`: proceed. `held`: back off and look at the owner. `delayed` (409): the name is closed "
@@ -41,23 +41,23 @@ class AcquireView(LockEndpoint):
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _ACQUIRE)
         asked = requests.Acquire(name=check_name(name), **self.caller(request), **self.terms(request, body))
-        (outcome,) = perform(acquire([asked]))
-        if body.wait_seconds and outcome.verdict in IN_VAIN:
+        (outcome,) = run(acquire([asked]))
+        if body.wait_seconds and outcome.verdict in NOT_ACQUIRED:
             self.note(request, outcome, waits=True)
             return park(asked, wait_seconds=body.wait_seconds)
         self.note(request, outcome)
-        message = answers.acquired(outcome)
-        return answer(message, status=answers.status_of(message))
+        message = responses.acquired(outcome)
+        return answer(message, status=responses.status_of(message))
 
 
-class RenewView(LockEndpoint):
+class RenewView(LockApiView):
     @describe(
         "renew",
         "Keep a lease alive",
         tag="Locks",
         scope="locks:write",
-        body=messages.RenewBody,
-        answers={200: messages.Renewed},
+        body=schemas.RenewBody,
+        answers={200: schemas.Renewed},
         errors=(404,),
         parameters=[NAME],
         description="Sets the expiry to now plus the TTL, which is the lease's own if absent. An expired lease is "
@@ -71,18 +71,18 @@ class RenewView(LockEndpoint):
             ttl_seconds=check_ttl(body.ttl_seconds),
             **self.caller(request),
         )
-        (outcome,) = perform(renew([asked]))
+        (outcome,) = run(renew([asked]))
         self.note(request, outcome)
-        return answer(answers.renewed(outcome))
+        return answer(responses.renewed(outcome))
 
 
-class ReleaseView(LockEndpoint):
+class ReleaseView(LockApiView):
     @describe(
         "release",
         "Give a lease back",
         tag="Locks",
         scope="locks:write",
-        body=messages.ReleaseBody,
+        body=schemas.ReleaseBody,
         answers={200: None},
         errors=(404,),
         parameters=[NAME],
@@ -90,20 +90,20 @@ class ReleaseView(LockEndpoint):
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _RELEASE)
         asked = requests.Release(name=check_name(name), lease_id=body.lease_id, **self.caller(request))
-        (outcome,) = perform(release([asked]))
+        (outcome,) = run(release([asked]))
         self.note(request, outcome)
-        answers.check_released(outcome)
+        responses.check_released(outcome)
         return answer(None)
 
 
-class ForceReleaseView(LockEndpoint):
+class ForceReleaseView(LockApiView):
     @describe(
         "force_release",
         "Free a lock that somebody else holds",
         tag="Locks",
         scope="locks:force",
-        body=messages.ForceReleaseBody,
-        answers={200: messages.ForceReleased},
+        body=schemas.ForceReleaseBody,
+        answers={200: schemas.ForceReleased},
         errors=(404, 409),
         parameters=[NAME],
         description="Send the `fencing_token` you were looking at: if the lock has changed hands since, nothing "
@@ -121,23 +121,23 @@ class ForceReleaseView(LockEndpoint):
             lock_delay_seconds=body.lock_delay_seconds,
             **self.caller(request),
         )
-        (outcome,) = perform(force_release([asked]))
+        (outcome,) = run(force_release([asked]))
         self.note(request, outcome)
-        return answer(answers.force_released(outcome))
+        return answer(responses.force_released(outcome))
 
 
-class LockView(LockEndpoint):
+class LockView(LockApiView):
     @describe(
         "inspect",
         "See who holds a lock",
         tag="Locks",
         scope="locks:read",
-        answers={200: messages.Lock},
+        answers={200: schemas.Lock},
         errors=(400,),
         parameters=[NAME],
         description="Always 200 for a valid name: a lock that nobody holds is free, known or not.",
     )
     def get(self, request: Request, name: str) -> HttpResponse:
-        (outcome,) = perform(inspect([requests.Inspect(name=check_name(name), **self.caller(request))]))
+        (outcome,) = run(inspect([requests.Inspect(name=check_name(name), **self.caller(request))]))
         self.note(request, outcome)
-        return answer(answers.inspected(outcome))
+        return answer(responses.inspected(outcome))

@@ -6,17 +6,17 @@ from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from rest_framework.request import Request
 
-from locks.api import answers, messages
-from locks.api.endpoint import LockEndpoint, answer, no_content
-from locks.api.errors import Code, Refusal
+from locks.api import responses, schemas
+from locks.api.base_view import LockApiView, answer, no_content
+from locks.api.errors import ApiError, Code
+from locks.api.openapi_hooks import describe
 from locks.api.parsing import check_text, decoder
-from locks.api.schema import describe
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import end_session, keep_alive, open_session, sessions
-from locks.models.session import LONGEST_SESSION_SECONDS, SESSION_SECONDS, SHORTEST_SESSION_SECONDS
+from locks.models.session import MAX_SESSION_SECONDS, MIN_SESSION_SECONDS, SESSION_SECONDS
 
-_OPEN = decoder(messages.OpenSessionBody)
+_OPEN = decoder(schemas.OpenSessionBody)
 
 SESSION_ID = OpenApiParameter(
     "session_id",
@@ -26,15 +26,15 @@ SESSION_ID = OpenApiParameter(
 )
 
 
-class SessionsView(LockEndpoint):
+class SessionsView(LockApiView):
     @describe(
         "open_session",
         "Open a session",
         tag="Sessions",
         scope="locks:write",
-        body=messages.OpenSessionBody,
+        body=schemas.OpenSessionBody,
         body_required=False,
-        answers={201: messages.SessionOpened},
+        answers={201: schemas.SessionOpened},
         description="Locks that are taken with its `session_id` live only while it does, so one keepalive holds them "
         "all. A session belongs to the token that opened it.",
         examples=[OpenApiExample("a runner", {"ttl_seconds": 30, "owner": "runner-7"}, request_only=True)],
@@ -47,40 +47,40 @@ class SessionsView(LockEndpoint):
             metadata=check_text("metadata", body.metadata),
             **self.caller(request),
         )
-        outcome = perform(open_session(asked))
+        outcome = run(open_session(asked))
         self.note(request, outcome)
-        return answer(answers.session_opened(outcome), status=201)
+        return answer(responses.session_opened(outcome), status=201)
 
     @describe(
         "list_sessions",
         "See the sessions of this token",
         tag="Sessions",
         scope="locks:read",
-        answers={200: messages.Sessions},
+        answers={200: schemas.Sessions},
         description="Those that live, the latest first, at most a thousand.",
     )
     def get(self, request: Request) -> HttpResponse:
-        rows = perform(sessions(digest=self.caller(request)["digest"]))
+        rows = run(sessions(digest=self.caller(request)["digest"]))
         self.note(request, rows[0])
-        answers.raise_refusal(rows[0], scope="locks:read")
-        return answer(messages.Sessions(sessions=[answers.session(row) for row in rows if row.session_id is not None]))
+        responses.raise_api_error(rows[0], scope="locks:read")
+        return answer(schemas.Sessions(sessions=[responses.session(row) for row in rows if row.session_id is not None]))
 
 
-class SessionView(LockEndpoint):
+class SessionView(LockApiView):
     @describe(
         "inspect_session",
         "See a session",
         tag="Sessions",
         scope="locks:read",
-        answers={200: messages.Session},
+        answers={200: schemas.Session},
         errors=(404,),
         parameters=[SESSION_ID],
         description="Also for a while after it has ended.",
     )
     def get(self, request: Request, session_id: UUID) -> HttpResponse:
-        (row,) = perform(sessions(digest=self.caller(request)["digest"], session_id=session_id))
+        (row,) = run(sessions(digest=self.caller(request)["digest"], session_id=session_id))
         self.note(request, row)
-        return answer(answers.session(row))
+        return answer(responses.session(row))
 
     @describe(
         "end_session",
@@ -93,33 +93,33 @@ class SessionView(LockEndpoint):
         description="Its locks are free at once, and handed to whoever waits for them.",
     )
     def delete(self, request: Request, session_id: UUID) -> HttpResponse:
-        outcome = perform(end_session(requests.OfSession(session_id=session_id, **self.caller(request))))
+        outcome = run(end_session(requests.SessionRef(session_id=session_id, **self.caller(request))))
         self.note(request, outcome)
-        answers.raise_refusal(outcome, scope="locks:write")
+        responses.raise_api_error(outcome, scope="locks:write")
         return no_content()
 
 
-class KeepaliveView(LockEndpoint):
+class KeepaliveView(LockApiView):
     @describe(
         "keep_session_alive",
         "Keep a session alive",
         tag="Sessions",
         scope="locks:write",
-        answers={200: messages.SessionKeptAlive},
+        answers={200: schemas.SessionKeptAlive},
         errors=(404, 410),
         parameters=[SESSION_ID],
         description="Sets the expiry to now plus the session's TTL. A session that has ended is never revived.",
     )
     def post(self, request: Request, session_id: UUID) -> HttpResponse:
-        (outcome,) = perform(keep_alive([requests.OfSession(session_id=session_id, **self.caller(request))]))
+        (outcome,) = run(keep_alive([requests.SessionRef(session_id=session_id, **self.caller(request))]))
         self.note(request, outcome)
-        return answer(answers.session_kept_alive(outcome))
+        return answer(responses.session_kept_alive(outcome))
 
 
 def _check_ttl(ttl_seconds: int | None) -> int:
     if ttl_seconds is None:
         return SESSION_SECONDS
-    if not SHORTEST_SESSION_SECONDS <= ttl_seconds <= LONGEST_SESSION_SECONDS:
-        limits = f"{SHORTEST_SESSION_SECONDS} to {LONGEST_SESSION_SECONDS}"
-        raise Refusal(400, Code.INVALID_TTL, f"ttl_seconds of a session must be a whole number from {limits}.")
+    if not MIN_SESSION_SECONDS <= ttl_seconds <= MAX_SESSION_SECONDS:
+        limits = f"{MIN_SESSION_SECONDS} to {MAX_SESSION_SECONDS}"
+        raise ApiError(400, Code.INVALID_TTL, f"ttl_seconds of a session must be a whole number from {limits}.")
     return ttl_seconds

@@ -12,37 +12,29 @@ from django.http import HttpResponse
 from msgspec import Meta
 from rest_framework.request import Request
 
-from locks.actions import tokens
-from locks.actions.audit import Actor
-from locks.actions.leases import held_by_token
-from locks.api.authentication import HoldsToken
-from locks.api.endpoint import Endpoint, answer, no_content, request_id
-from locks.api.errors import Code, Refusal, invalid_input, scope_missing
-from locks.api.handler import not_found
+from locks.api.authentication import TokenAuthentication
+from locks.api.base_view import ApiView, answer, no_content, request_id
+from locks.api.errors import ApiError, Code, invalid_input, scope_missing
+from locks.api.exceptions import not_found
+from locks.api.openapi_hooks import OpenApiTypes, describe, query
 from locks.api.parsing import after_cursor, decoder, parse_body, query_choice, query_number
-from locks.api.schema import OpenApiTypes, describe, query
-from locks.api.usage import usage
+from locks.api.usage_flusher import usage
 from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
-from locks.token_terms import (
-    LONGEST_NAME,
-    LONGEST_PREFIX,
-    MOST_PREFIXES,
-    NAME_PATTERN,
-    PREFIX_PATTERN,
-    is_name,
-    is_prefix,
-)
+from locks.services import tokens
+from locks.services.audit import Actor
+from locks.services.force_release import held_by_token
+from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, NAME_PATTERN, PREFIX_PATTERN, is_name, is_prefix
 
-_LONGEST_OVERLAP = 30 * 86_400
-_MOST_LISTED = 1000
+_MAX_OVERLAP = 30 * 86_400
+_MAX_LISTED = 1000
 
 ScopeName: TypeAlias = Literal[
     "locks:read", "locks:write", "locks:force", "audit:read", "webhooks:manage", "tokens:manage"
 ]
 PresetName: TypeAlias = Literal["worker", "observer", "operator-bot"]
 Prefix: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=LONGEST_PREFIX, extra_json_schema={"pattern": PREFIX_PATTERN})
+    str, Meta(min_length=1, max_length=MAX_PREFIX, extra_json_schema={"pattern": PREFIX_PATTERN})
 ]
 
 
@@ -82,10 +74,10 @@ class TokenList(msgspec.Struct, kw_only=True):
 class IssueBody(msgspec.Struct, kw_only=True):
     """The scopes are those of the preset, unless `scopes` names others."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, extra_json_schema={"pattern": NAME_PATTERN})]
+    name: Annotated[str, Meta(min_length=1, max_length=MAX_NAME, extra_json_schema={"pattern": NAME_PATTERN})]
     preset: PresetName = "worker"
     scopes: Annotated[list[ScopeName], Meta(min_length=1)] | None = None
-    prefixes: Annotated[list[Prefix], Meta(max_length=MOST_PREFIXES)] = []
+    prefixes: Annotated[list[Prefix], Meta(max_length=MAX_PREFIXES)] = []
     expires_in_days: Annotated[int, Meta(ge=1, le=3650)] = 90
 
 
@@ -106,7 +98,7 @@ class RevokedToken(msgspec.Struct, kw_only=True):
 
 
 class RotateBody(msgspec.Struct, kw_only=True):
-    overlap_seconds: Annotated[int, Meta(ge=0, le=_LONGEST_OVERLAP)] = 0
+    overlap_seconds: Annotated[int, Meta(ge=0, le=_MAX_OVERLAP)] = 0
 
 
 _ISSUE = decoder(IssueBody)
@@ -150,8 +142,8 @@ def _listed(tokens_found: Sequence[Token], *, space: Space) -> list[ListedToken]
     ]
 
 
-class TokenEndpoint(Endpoint):
-    authentication_classes = (HoldsToken,)
+class TokenEndpoint(ApiView):
+    authentication_classes = (TokenAuthentication,)
     scope: TextChoices | None = None
 
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
@@ -196,7 +188,7 @@ class TokensView(TokenEndpoint):
         errors=(422,),
         parameters=[
             query("revoked", OpenApiTypes.BOOL, "Whether to list revoked ones as well."),
-            query("limit", {"type": "integer", "minimum": 1, "maximum": _MOST_LISTED}, f"{_MOST_LISTED} unless asked."),
+            query("limit", {"type": "integer", "minimum": 1, "maximum": _MAX_LISTED}, f"{_MAX_LISTED} unless asked."),
             query("cursor", OpenApiTypes.STR, "The `next_cursor` of the page before."),
         ],
         description="Newest first. A token that is bound to prefixes may get fewer on a page than it asked for: the "
@@ -210,7 +202,7 @@ class TokensView(TokenEndpoint):
             raise invalid_input(422, "revoked must be true or false.")
         if revoked == "false":
             known = known.filter(revoked_at__isnull=True)
-        limit = query_number(request._request, "limit", default=_MOST_LISTED, lowest=1, highest=_MOST_LISTED)
+        limit = query_number(request._request, "limit", default=_MAX_LISTED, lowest=1, highest=_MAX_LISTED)
         page = list(after_cursor(request._request, known)[:limit])
         shown = [token for token in page if is_within(own, token.prefixes)]
         more = str(page[-1].pk) if len(page) == limit else None
@@ -235,7 +227,7 @@ class TokensView(TokenEndpoint):
         if not is_name(body.name):
             raise invalid_input(422, "name must be visible text, without control characters.")
         if not is_within(own, body.prefixes):
-            raise Refusal(403, Code.FORBIDDEN, "The prefixes must be within those of the token itself.")
+            raise ApiError(403, Code.FORBIDDEN, "The prefixes must be within those of the token itself.")
         now = Token.objects.values_list(Now(), flat=True).filter(pk=own.pk).get()
         try:
             with transaction.atomic():
@@ -248,7 +240,7 @@ class TokensView(TokenEndpoint):
                     expires_at=now + timedelta(days=body.expires_in_days),
                 )
         except IntegrityError:
-            raise Refusal(
+            raise ApiError(
                 409, Code.CONFLICT, f"The space has a token named '{body.name}' already. Take another name."
             ) from None
         return _issued(plaintext, token, status=201)
@@ -297,7 +289,9 @@ class TokenView(TokenEndpoint):
     def delete(self, request: Request, public_id: str) -> HttpResponse:
         leases = query_choice(request._request, "leases", ("expire", "release"))
         token = self.token(request, public_id)
-        ended = tokens.end(actor=self.actor(request), token=token, reason=None, release=leases == "release")
+        ended = tokens.revoke_and_release(
+            actor=self.actor(request), token=token, reason=None, release=leases == "release"
+        )
         if ended is None:
             raise not_found()
         if leases == "expire":
@@ -324,7 +318,7 @@ class RotateView(TokenEndpoint):
                 actor=self.actor(request), token=own, overlap=timedelta(seconds=body.overlap_seconds)
             )
         except tokens.NotRotatable:
-            raise Refusal(
+            raise ApiError(
                 409,
                 Code.CONFLICT,
                 "This token was rotated or revoked already. Use its successor, or ask for a new one.",

@@ -8,22 +8,22 @@ from django.http import HttpResponse
 from msgspec import UNSET, Meta, UnsetType
 from rest_framework.request import Request
 
-from locks.actions import webhooks
-from locks.api.endpoint import answer, no_content
-from locks.api.errors import Code, Refusal, invalid_input
-from locks.api.handler import not_found
-from locks.api.messages import TEXT_PATTERN
+from locks.api.base_view import answer, no_content
+from locks.api.errors import ApiError, Code, invalid_input
+from locks.api.exceptions import not_found
+from locks.api.openapi_hooks import describe
 from locks.api.parsing import check_text, decoder, parse_body
-from locks.api.schema import describe
+from locks.api.schemas import TEXT_PATTERN
 from locks.api.views.tokens import TokenEndpoint, is_within
+from locks.events.webhooks.urls import MAX_URL, BadTarget
 from locks.models import Scope, Token, Webhook
-from locks.webhooks.targets import LONGEST_URL, BadTarget
+from locks.services import webhooks
 
-LONGEST_OVERLAP = 7 * 86_400
+MAX_OVERLAP = 7 * 86_400
 
 Kind: TypeAlias = Literal["acquired", "released", "expired", "force_released"]
 Url: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=LONGEST_URL, extra_json_schema={"format": "uri", "pattern": "^https?://"})
+    str, Meta(min_length=1, max_length=MAX_URL, extra_json_schema={"format": "uri", "pattern": "^https?://"})
 ]
 Prefix: TypeAlias = Annotated[str, Meta(max_length=256, extra_json_schema={"pattern": TEXT_PATTERN})]
 
@@ -67,7 +67,7 @@ class CreatedWebhook(WebhookDescription, kw_only=True):
 
 
 class RotateSecretBody(msgspec.Struct, kw_only=True):
-    overlap_seconds: Annotated[int, Meta(ge=0, le=LONGEST_OVERLAP)] = 86_400
+    overlap_seconds: Annotated[int, Meta(ge=0, le=MAX_OVERLAP)] = 86_400
 
 
 class NewSecret(msgspec.Struct, kw_only=True):
@@ -113,7 +113,7 @@ class WebhookEndpoint(TokenEndpoint):
     def check_prefix(self, request: Request, prefix: str) -> None:
         check_text("prefix", prefix)
         if not is_within(self.own(request), [prefix]):
-            raise Refusal(403, Code.FORBIDDEN, "The prefix must be within those of the token itself.")
+            raise ApiError(403, Code.FORBIDDEN, "The prefix must be within those of the token itself.")
 
 
 class WebhooksView(WebhookEndpoint):
@@ -147,8 +147,8 @@ class WebhooksView(WebhookEndpoint):
         except BadTarget as bad:
             raise invalid_input(422, str(bad)) from None
         except webhooks.TooMany:
-            most = webhooks.MOST_IN_A_SPACE
-            raise Refusal(409, Code.CONFLICT, f"The space has {most} webhooks already. Delete one first.") from None
+            most = webhooks.MAX_IN_A_SPACE
+            raise ApiError(409, Code.CONFLICT, f"The space has {most} webhooks already. Delete one first.") from None
         webhook.refresh_from_db()
         response = answer(CreatedWebhook(secret=secret, **_describe(webhook)), status=201)  # type: ignore[arg-type]
         response["Cache-Control"] = "no-store"

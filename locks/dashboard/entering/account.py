@@ -7,10 +7,10 @@ from allauth.account.internal.flows.login import get_authentication_records
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from locks.actions import sign_in
 from locks.dashboard.access import actor_of
 from locks.dashboard.entering.refusal import refusal
 from locks.models import User
+from locks.services import sign_in
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
@@ -18,7 +18,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         return ["allauth.mfa.stages.AuthenticateStage"]
 
     def login(self, request: HttpRequest, user: User) -> None:
-        sign_in.enter(request=request, user=user, methods=methods_used(request, user), actor=actor_of(request, user))
+        sign_in.log_in(request=request, user=user, methods=methods_used(request, user), actor=actor_of(request, user))
 
     def respond_user_inactive(self, request: HttpRequest, user: User) -> HttpResponse:
         return refusal(request, "switched_off")

@@ -8,8 +8,8 @@ from cryptography.fernet import Fernet
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
 
-from locks.actions.second_factors import factors_of
 from locks.models import User
+from locks.services.mfa import factors_of
 
 
 class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]

@@ -15,11 +15,11 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.shortcuts import redirect
 
-from locks.actions import connections, invites
-from locks.actions.audit import Actor
 from locks.dashboard.access import actor_of, request_id
 from locks.dashboard.entering.refusal import Because, refusal
 from locks.models import ActorKind, Channel, User
+from locks.services import invites, social_accounts
+from locks.services.audit import Actor
 
 
 class Refused(Exception):
@@ -73,24 +73,24 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             if invite is None:
                 raise Refused("invite_over")
         verified = verified_addresses(sociallogin)
-        known = sociallogin.user if sociallogin.is_existing else connections.find_by_address(verified)
+        known = sociallogin.user if sociallogin.is_existing else social_accounts.find_by_address(verified)
         if known is not None and not known.is_active:
             raise Refused("switched_off")
         is_new = known is None
         if known is None:
             if invite is None and not any(_is_of_open_domain(address) for address in verified):
                 raise Refused("unknown" if verified else "unverified")
-            if any(connections.is_taken(address) for address in verified):
+            if any(social_accounts.is_taken(address) for address in verified):
                 # Somebody has typed it into their profile. It may be them, but nobody knows that yet.
                 raise Refused("sign_in_first")
-            known = connections.add_person(
+            known = social_accounts.add_person(
                 address=verified[0] if verified else "",
                 wanted_name=sociallogin.user.username or (verified[0].partition("@")[0] if verified else ""),
                 first_name=sociallogin.user.first_name, last_name=sociallogin.user.last_name,
                 provider=name_of(sociallogin), make_actor=lambda user: actor_of(request, user),
             )  # fmt: skip
         if not sociallogin.is_existing:
-            connections.connect(
+            social_accounts.connect(
                 actor=actor_of(request, known), user=known, account=sociallogin.account,
                 provider=name_of(sociallogin), verified=verified,
             )  # fmt: skip
@@ -111,13 +111,13 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         if sociallogin.is_existing and sociallogin.user != user:
             raise Refused("somebody_elses")
         if not sociallogin.is_existing:
-            connections.connect(
+            social_accounts.connect(
                 actor=actor_of(request, user), user=user, account=sociallogin.account,
                 provider=name_of(sociallogin), verified=verified_addresses(sociallogin),
             )  # fmt: skip
 
     def _record(self, request: HttpRequest, sociallogin: SocialLogin, because: Because) -> None:
-        connections.record_refusal(
+        social_accounts.record_refusal(
             actor=Actor(
                 kind=ActorKind.USER, name="unknown", channel=Channel.WEB, address=request.META.get("REMOTE_ADDR"),
                 request_id=request_id(request),

@@ -10,8 +10,8 @@ WITH lock AS NOT MATERIALIZED (
             WHEN 'owner' THEN coalesce(owner, '')
             WHEN 'prefix' THEN left(name, strpos(name, '/'))
         END AS label,
-        lives_until AS ends_at, trouble
-    FROM octo_standing
+        effective_expires_at AS ends_at, trouble
+    FROM octo_lock_state
     WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
     UNION ALL
     SELECT
@@ -82,19 +82,19 @@ page AS (
 SELECT
     held.id,
     held.name,
-    octo_state(page.trouble) AS state,
-    held.fencing_token, held.owner, held.metadata, held.whole_seconds, held.acquired_at, held.heard_at, held.lives_until,
-    coalesce(held.available_at, held.lives_until + held.lock_delay_seconds * interval '1 second') AS available_at,
+    octo_severity_name(page.trouble) AS state,
+    held.fencing_token, held.owner, held.metadata, held.effective_ttl, held.acquired_at, held.last_heartbeat_at, held.effective_expires_at,
+    coalesce(held.available_at, held.effective_expires_at + held.lock_delay_seconds * interval '1 second') AS available_at,
     held.renewals,
-    held.tied_to IS NOT NULL AS in_session,
+    held.bound_session_id IS NOT NULL AS in_session,
     (
         SELECT count(*) FROM octo_waiter
         WHERE octo_waiter.space_id = held.space_id AND octo_waiter.name = held.name
-          AND octo_waiter.lease_id IS NULL AND octo_waiter.gives_up_at > statement_timestamp()
+          AND octo_waiter.lease_id IS NULL AND octo_waiter.deadline_at > statement_timestamp()
     ) AS waiters,
     shown.label, shown.number, shown.troubled,
     statement_timestamp() AS now
 FROM page
 JOIN shown USING (nth)
-JOIN octo_standing AS held ON held.id = page.id
+JOIN octo_lock_state AS held ON held.id = page.id
 ORDER BY page.place

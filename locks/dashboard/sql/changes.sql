@@ -23,7 +23,7 @@ CROSS JOIN LATERAL (
 ) AS held
 CROSS JOIN LATERAL (
     SELECT max(kept_alive_at) AS kept_alive_at
-    FROM octo_session WHERE octo_session.space_id = watched.space_id AND sweep_at IS NOT NULL
+    FROM octo_session WHERE octo_session.space_id = watched.space_id AND next_sweep_at IS NOT NULL
 ) AS session
 CROSS JOIN LATERAL (
     SELECT count(*) AS number, max(id) AS latest FROM octo_waiter WHERE octo_waiter.space_id = watched.space_id

@@ -13,7 +13,7 @@ SELECT
     coalesce(sum(minute.refused), 0)::bigint AS refused,
     coalesce(sum(minute.waited), 0)::bigint AS waited
 FROM step
-LEFT JOIN octo_minute AS minute
+LEFT JOIN octo_stats_minute AS minute
     ON minute.space_id = %(space_id)s AND minute.minute >= step.at AND minute.minute < step.at + %(step)s
 GROUP BY step.at
 ORDER BY step.at

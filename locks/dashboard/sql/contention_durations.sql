@@ -4,7 +4,7 @@ SELECT
     measure,
     bucket,
     sum(count)::bigint AS count
-FROM octo_minute_bucket
+FROM octo_stats_histogram
 WHERE space_id = %(space_id)s
   AND minute >= date_bin(%(step)s, statement_timestamp(), '2000-01-01 00:00Z') - %(span)s + %(step)s
 GROUP BY 1, 2, 3

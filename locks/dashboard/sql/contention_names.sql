@@ -5,7 +5,7 @@ WITH name AS MATERIALIZED (
         sum(refused)::bigint AS refused,
         sum(waited)::bigint AS waited,
         sum(waited_ms)::bigint AS waited_ms
-    FROM octo_minute_contention
+    FROM octo_stats_contention
     WHERE space_id = %(space_id)s
       AND minute >= date_bin(%(step)s, statement_timestamp(), '2000-01-01 00:00Z') - %(span)s + %(step)s
     GROUP BY name
@@ -20,11 +20,11 @@ SELECT
     listed.refused,
     listed.waited,
     listed.waited_ms,
-    CASE WHEN lock.lives_until > statement_timestamp() THEN lock.owner END AS owner,
+    CASE WHEN lock.effective_expires_at > statement_timestamp() THEN lock.owner END AS owner,
     (
         SELECT count(*) FROM octo_waiter AS waiter
         WHERE waiter.space_id = %(space_id)s AND waiter.name = listed.name
-          AND waiter.lease_id IS NULL AND waiter.gives_up_at > statement_timestamp()
+          AND waiter.lease_id IS NULL AND waiter.deadline_at > statement_timestamp()
     ) AS waiting
 FROM listed
-LEFT JOIN octo_standing AS lock ON lock.space_id = %(space_id)s AND lock.name = listed.name AND lock.lease_id IS NOT NULL
+LEFT JOIN octo_lock_state AS lock ON lock.space_id = %(space_id)s AND lock.name = listed.name AND lock.lease_id IS NOT NULL

@@ -6,13 +6,13 @@ SELECT
     (SELECT count(*) FROM octo_lock
      WHERE space_id = %(space_id)s AND lease_id IS NULL AND available_at > statement_timestamp()) AS closed,
     (SELECT count(*) FROM octo_waiter
-     WHERE space_id = %(space_id)s AND lease_id IS NULL AND gives_up_at > statement_timestamp()) AS waiting,
+     WHERE space_id = %(space_id)s AND lease_id IS NULL AND deadline_at > statement_timestamp()) AS waiting,
     statement_timestamp() AS now
 FROM (
     SELECT
-        count(*) FILTER (WHERE lives_until > statement_timestamp()) AS held,
+        count(*) FILTER (WHERE effective_expires_at > statement_timestamp()) AS held,
         count(*) FILTER (WHERE trouble = 2) AS expiring,
-        count(*) FILTER (WHERE lives_until <= statement_timestamp()) AS overdue
-    FROM octo_standing
+        count(*) FILTER (WHERE effective_expires_at <= statement_timestamp()) AS overdue
+    FROM octo_lock_state
     WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
 ) AS held

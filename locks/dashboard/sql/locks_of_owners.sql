@@ -2,15 +2,15 @@
 --
 -- space_id, owners and holder_ids (in pairs), each: the most locks of one.
 SELECT
-    id, name, fencing_token, owner, holder_id, metadata, whole_seconds, acquired_at, heard_at, lives_until,
-    lives_until + lock_delay_seconds * interval '1 second' AS available_at, renewals, tied_to IS NOT NULL AS in_session,
-    octo_state(trouble) AS state, 0 AS waiters,
+    id, name, fencing_token, owner, holder_id, metadata, effective_ttl, acquired_at, last_heartbeat_at, effective_expires_at,
+    effective_expires_at + lock_delay_seconds * interval '1 second' AS available_at, renewals, bound_session_id IS NOT NULL AS in_session,
+    octo_severity_name(trouble) AS state, 0 AS waiters,
     statement_timestamp() AS now
 FROM (
     SELECT
         lock.*,
-        row_number() OVER (PARTITION BY lock.owner, lock.holder_id ORDER BY lock.lives_until, lock.name) AS place
-    FROM octo_standing AS lock
+        row_number() OVER (PARTITION BY lock.owner, lock.holder_id ORDER BY lock.effective_expires_at, lock.name) AS place
+    FROM octo_lock_state AS lock
     JOIN unnest(%(owners)s::text[], %(holder_ids)s::text[]) AS wanted (owner, holder_id)
         ON wanted.owner = lock.owner AND wanted.holder_id = lock.holder_id
     WHERE lock.space_id = %(space_id)s AND lock.lease_id IS NOT NULL

@@ -1,8 +1,8 @@
 -- What is held and matches the board's filter, by name. Changes nothing. Parameters as in board.sql; rows: the most.
 SELECT name, fencing_token, owner
-FROM octo_standing
+FROM octo_lock_state
 WHERE space_id = %(space_id)s
-  AND lease_id IS NOT NULL AND lives_until > statement_timestamp()
+  AND lease_id IS NOT NULL AND effective_expires_at > statement_timestamp()
   AND starts_with(name, %(prefix)s)
   AND (%(owner)s = '' OR owner = %(owner)s)
   AND (

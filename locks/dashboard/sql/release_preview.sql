@@ -10,14 +10,14 @@ WITH seen AS MATERIALIZED (
             session.kept_alive_at + session.ttl_seconds * interval '0.6 seconds' > statement_timestamp()
             OR statement_timestamp() - lock.renewed_at <= interval '2 seconds' + 1.5 * CASE
                 WHEN lock.renewals > 0 THEN (lock.renewed_at - lock.acquired_at) / lock.renewals
-                ELSE least(lock.whole_seconds * interval '0.5 seconds', interval '1 minute')
+                ELSE least(lock.effective_ttl * interval '0.5 seconds', interval '1 minute')
             END
         ) AS beating,
-        lock.heard_at
-    FROM octo_release_row AS row
-    LEFT JOIN octo_standing AS lock ON lock.space_id = %(space_id)s AND lock.name = row.lock_name
+        lock.last_heartbeat_at
+    FROM octo_bulk_release_item AS row
+    LEFT JOIN octo_lock_state AS lock ON lock.space_id = %(space_id)s AND lock.name = row.lock_name
         AND lock.fencing_token = row.fencing_token AND lock.lease_id IS NOT NULL
-        AND lock.lives_until > statement_timestamp()
+        AND lock.effective_expires_at > statement_timestamp()
     LEFT JOIN octo_session AS session ON session.id = lock.session_id AND session.ended_at IS NULL
     WHERE row.batch_id = %(batch_id)s
 )
@@ -26,7 +26,7 @@ SELECT
     count(*) AS locks,
     count(*) FILTER (WHERE still) AS still,
     count(*) FILTER (WHERE beating) AS beating,
-    max(heard_at) AS heard_at,
+    max(last_heartbeat_at) AS last_heartbeat_at,
     count(DISTINCT owner) FILTER (WHERE still) AS owners,
     statement_timestamp() AS now
 FROM seen

@@ -4,7 +4,7 @@
 -- ('' for any), rows, skipped. The counts at the end are of all that is found, whatever the reason asked for, and come
 -- on a row without a lock if there is nothing to list.
 --
--- One pass over what is held finds the few that are suspect; what is usual for a lock stands in octo_usual_hold already.
+-- One pass over what is held finds the few that are suspect; what is usual for a lock stands in octo_hold_baseline already.
 -- A token that was replaced is not dead: its successor renews what it took.
 -- A renewal is due at half of the TTL: a lock is forgotten when its own is late and its holder has renewed another since.
 WITH dead_token AS MATERIALIZED (
@@ -19,40 +19,40 @@ WITH dead_token AS MATERIALIZED (
       ))
 ),
 crowd AS MATERIALIZED (
-    SELECT name, count(*) AS waiters, min(waiting_since) AS first_since
+    SELECT name, count(*) AS waiters, min(enqueued_at) AS first_since
     FROM octo_waiter
-    WHERE space_id = %(space_id)s AND lease_id IS NULL AND gives_up_at > statement_timestamp()
+    WHERE space_id = %(space_id)s AND lease_id IS NULL AND deadline_at > statement_timestamp()
     GROUP BY name
     HAVING count(*) >= %(many_waiters)s
 ),
 late AS MATERIALIZED (
-    SELECT lock_id, fencing_token, holds, median_ms, high_ms
-    FROM octo_usual_hold
-    WHERE space_id = %(space_id)s AND late_at <= statement_timestamp()
+    SELECT lock_id, fencing_token, holds, median_ms, p90_ms
+    FROM octo_hold_baseline
+    WHERE space_id = %(space_id)s AND anomalous_after <= statement_timestamp()
 ),
 suspect AS MATERIALIZED (
     SELECT
-        id, owner, holder_id, renewed_at + whole_seconds * interval '0.6 seconds' AS due_at,
-        lives_until <= statement_timestamp() - interval '5 seconds' AS is_overdue,
+        id, owner, holder_id, renewed_at + effective_ttl * interval '0.6 seconds' AS due_at,
+        effective_expires_at <= statement_timestamp() - interval '5 seconds' AS is_overdue,
         coalesce(acquired_at + %(max_hold_seconds)s::int * interval '1 second' <= statement_timestamp(), false)
             AS is_past_longest,
         token_id IN (SELECT id FROM dead_token) AS has_dead_token,
-        session_id IS NULL AND lives_until > statement_timestamp()
-            AND renewed_at + whole_seconds * interval '0.6 seconds' < statement_timestamp() AS is_silent
-    FROM octo_standing
+        session_id IS NULL AND effective_expires_at > statement_timestamp()
+            AND renewed_at + effective_ttl * interval '0.6 seconds' < statement_timestamp() AS is_silent
+    FROM octo_lock_state
     WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
       AND (
-        lives_until <= statement_timestamp() - interval '5 seconds'
+        effective_expires_at <= statement_timestamp() - interval '5 seconds'
         OR acquired_at + %(max_hold_seconds)s::int * interval '1 second' <= statement_timestamp()
         OR token_id IN (SELECT id FROM dead_token)
-        OR (session_id IS NULL AND renewed_at + whole_seconds * interval '0.6 seconds' < statement_timestamp())
+        OR (session_id IS NULL AND renewed_at + effective_ttl * interval '0.6 seconds' < statement_timestamp())
       )
 ),
 busy_holder AS MATERIALIZED (
     SELECT lock.owner, lock.holder_id, max(lock.renewed_at) AS renewed_at, count(*) - 1 AS others
-    FROM octo_standing AS lock
+    FROM octo_lock_state AS lock
     WHERE lock.space_id = %(space_id)s AND lock.lease_id IS NOT NULL AND lock.session_id IS NULL
-      AND lock.lives_until > statement_timestamp()
+      AND lock.effective_expires_at > statement_timestamp()
       AND (lock.owner, lock.holder_id) IN (SELECT owner, holder_id FROM suspect WHERE is_silent)
     GROUP BY lock.owner, lock.holder_id
     HAVING max(lock.renewed_at) > min(lock.renewed_at)
@@ -83,7 +83,7 @@ found AS MATERIALIZED (
         forgotten.id IS NOT NULL AS is_forgotten,
         crowd.name IS NOT NULL AS is_crowded,
         dead_token.name AS token_name, dead_token.ended_at AS token_ended_at, dead_token.revoked AS token_revoked,
-        late.holds AS usual_of, late.median_ms, late.high_ms,
+        late.holds AS usual_of, late.median_ms, late.p90_ms,
         forgotten.renewed_at AS others_renewed_at, forgotten.others,
         crowd.first_since AS first_waits_since,
         snooze.until AS snoozed_until, snooze.note, snooze.person_name AS snoozed_by, snooze.created_at AS snoozed_at
@@ -136,21 +136,21 @@ page AS (
 SELECT
     lock.id,
     lock.name,
-    octo_state(lock.trouble) AS state,
-    lock.fencing_token, lock.owner, lock.metadata, lock.whole_seconds, lock.acquired_at, lock.heard_at, lock.lives_until,
-    lock.lives_until + lock.lock_delay_seconds * interval '1 second' AS available_at,
-    lock.renewals, lock.tied_to IS NOT NULL AS in_session,
+    octo_severity_name(lock.trouble) AS state,
+    lock.fencing_token, lock.owner, lock.metadata, lock.effective_ttl, lock.acquired_at, lock.last_heartbeat_at, lock.effective_expires_at,
+    lock.effective_expires_at + lock.lock_delay_seconds * interval '1 second' AS available_at,
+    lock.renewals, lock.bound_session_id IS NOT NULL AS in_session,
     (
         SELECT count(*) FROM octo_waiter
         WHERE octo_waiter.space_id = lock.space_id AND octo_waiter.name = lock.name
-          AND octo_waiter.lease_id IS NULL AND octo_waiter.gives_up_at > statement_timestamp()
+          AND octo_waiter.lease_id IS NULL AND octo_waiter.deadline_at > statement_timestamp()
     ) AS waiters,
     page.is_overdue, page.has_dead_token, page.is_past_longest, page.is_late, page.is_forgotten,
     page.is_crowded, page.token_name, page.token_ended_at, page.token_revoked, page.usual_of, page.median_ms,
-    page.high_ms, page.others_renewed_at, page.others, page.first_waits_since,
+    page.p90_ms, page.others_renewed_at, page.others, page.first_waits_since,
     page.snoozed_until, page.note, page.snoozed_by, page.snoozed_at,
     counted.*,
     statement_timestamp() AS now
 FROM counted
-LEFT JOIN (page JOIN octo_standing AS lock ON lock.id = page.id) ON true
+LEFT JOIN (page JOIN octo_lock_state AS lock ON lock.id = page.id) ON true
 ORDER BY page.place

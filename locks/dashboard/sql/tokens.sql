@@ -12,11 +12,11 @@ SELECT
 FROM octo_token AS token
 LEFT JOIN octo_user AS creator ON creator.id = token.created_by_id
 LEFT JOIN (
-    SELECT octo_heir(taken.token_id) AS token_id, sum(taken.number)::bigint AS number
+    SELECT octo_current_token(taken.token_id) AS token_id, sum(taken.number)::bigint AS number
     FROM (
         SELECT token_id, count(*) AS number
-        FROM octo_standing
-        WHERE space_id = %(space_id)s AND lease_id IS NOT NULL AND lives_until > statement_timestamp()
+        FROM octo_lock_state
+        WHERE space_id = %(space_id)s AND lease_id IS NOT NULL AND effective_expires_at > statement_timestamp()
         GROUP BY token_id
     ) AS taken
     GROUP BY 1

@@ -13,13 +13,13 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
-from locks.actions import people
-from locks.actions.second_factors import Kind, factors_of, is_held_back, recovery_codes_left
 from locks.dashboard.access import actor, person, signed_in
 from locks.dashboard.account_forms import PasswordForm, ProfileForm
 from locks.dashboard.confirmation import ask_first, confirm, recently_confirmed
 from locks.dashboard.user_agents import in_words
 from locks.models import User
+from locks.services import accounts
+from locks.services.mfa import Kind, factors_of, is_mfa_required, recovery_codes_left
 
 
 @require_safe
@@ -37,7 +37,7 @@ def profile(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, {"profile": form}, status=422)
     try:
-        changed = people.change_profile(actor=actor(request), user=person(request), **form.cleaned_data)
+        changed = accounts.change_profile(actor=actor(request), user=person(request), **form.cleaned_data)
     except IntegrityError:
         # Somebody took the address in this moment; checked again, the form says so.
         person(request).refresh_from_db()
@@ -65,7 +65,7 @@ def password(request: HttpRequest) -> HttpResponse:
             form.add_error("current", "That is not your password.")
     if not form.is_valid():
         return _page(request, {"password": form}, status=422)
-    people.change_password(actor=actor(request), request=request, user=user, password=form.cleaned_data["password"])
+    accounts.change_password(actor=actor(request), request=request, user=user, password=form.cleaned_data["password"])
     messages.success(request, "Your password is changed, and you are signed out everywhere else.")
     return redirect("dashboard:account")
 
@@ -73,7 +73,7 @@ def password(request: HttpRequest) -> HttpResponse:
 @require_POST
 @signed_in
 def revoke_session(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    if not people.revoke_session(actor=actor(request), user=person(request), public_id=public_id):
+    if not accounts.revoke_session(actor=actor(request), user=person(request), public_id=public_id):
         raise Http404
     messages.success(request, "That session is over.")
     return redirect("dashboard:account")
@@ -82,7 +82,7 @@ def revoke_session(request: HttpRequest, public_id: UUID) -> HttpResponse:
 @require_POST
 @signed_in
 def revoke_other_sessions(request: HttpRequest) -> HttpResponse:
-    ended = people.revoke_other_sessions(actor=actor(request), request=request, user=person(request))
+    ended = accounts.revoke_other_sessions(actor=actor(request), request=request, user=person(request))
     messages.success(request, f"{ended} other session{'' if ended == 1 else 's'} ended.")
     return redirect("dashboard:account")
 
@@ -90,7 +90,7 @@ def revoke_other_sessions(request: HttpRequest) -> HttpResponse:
 @require_POST
 @signed_in
 def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
-    people.sign_out_everywhere(actor=actor(request), user=person(request))
+    accounts.sign_out_everywhere(actor=actor(request), user=person(request))
     request.session.flush()
     return redirect("dashboard:sign-in")
 
@@ -98,8 +98,8 @@ def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
 def _page(request: HttpRequest, forms: dict[str, Any] | None = None, *, status: int = 200) -> HttpResponse:
     user = person(request)
     sessions = [
-        {"session": session, "browser": in_words(session.user_agent), "is_this": people.is_this(request, session)}
-        for session in people.sessions_of(user)
+        {"session": session, "browser": in_words(session.user_agent), "is_this": accounts.is_this(request, session)}
+        for session in accounts.sessions_of(user)
     ]
     context: dict[str, Any] = {
         "profile": ProfileForm(instance=user),
@@ -123,7 +123,7 @@ def _ways_in_of(request: HttpRequest) -> dict[str, Any]:
         "codes": next((each for each in factors if each.type == Kind.TOTP), None),
         "passkeys": [each for each in factors if each.type == Kind.WEBAUTHN],
         "recovery_codes_left": recovery_codes_left(user) if factors else 0,
-        "is_held_back": is_held_back(user),
+        "is_held_back": is_mfa_required(user),
         "providers": [
             {"name": name, "shown": shown, "account": next((one for one in connected if one.provider == name), None)}
             for name, shown in settings.PROVIDERS.items()

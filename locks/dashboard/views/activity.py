@@ -6,14 +6,14 @@ import msgspec
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.views.decorators.http import require_POST, require_safe
 
-from locks.actions.audit import record
 from locks.dashboard.access import Place, actor, in_space
-from locks.dashboard.activity import KINDS, MOST_NEWS, ActivityFilter, cursor_of, find_event, number_of_news, token_of
+from locks.dashboard.activity import KINDS, MAX_NEWS, ActivityFilter, cursor_of, find_event, number_of_news, token_of
 from locks.dashboard.activity import activity as find_events
 from locks.dashboard.shell import asks_for, page, part
-from locks.history.export import as_csv, as_json_lines
-from locks.history.filters import Reach
+from locks.events.history.export import as_csv, as_json_lines
+from locks.events.history.filters import Visibility
 from locks.models import EventKind
+from locks.services.audit import record
 
 FORMATS = {"csv": (as_csv, "text/csv; charset=utf-8"), "jsonl": (as_json_lines, "application/x-ndjson")}
 
@@ -41,7 +41,7 @@ def news(request: HttpRequest, place: Place) -> HttpResponse:
     """How many events a page that shows the newest does not show yet."""
     wanted = ActivityFilter.of(request.GET)
     number = number_of_news(space=place.space, wanted=wanted, seen=cursor_of(request.GET))
-    return JsonResponse({"new": number, "or_more": number >= MOST_NEWS})
+    return JsonResponse({"new": number, "or_more": number >= MAX_NEWS})
 
 
 @require_safe
@@ -70,7 +70,7 @@ def export(request: HttpRequest, place: Place) -> HttpResponseBase:
         detail={"format": format_, **{field: value for field, value in narrowed.items() if value}},
     )
     return StreamingHttpResponse(
-        write(Reach(space_id=place.space.pk), asked),
+        write(Visibility(space_id=place.space.pk), asked),
         headers={
             "Content-Type": content_type,
             "Content-Disposition": f'attachment; filename="{place.team.slug}-{place.space.slug}-events.{format_}"',

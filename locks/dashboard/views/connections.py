@@ -7,12 +7,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from locks.actions import connections
-from locks.actions.second_factors import Kind, factors_of
 from locks.dashboard.access import actor, person, signed_in
 from locks.dashboard.confirmation import recently_confirmed
 from locks.dashboard.views.ways_in import leave_for
 from locks.models import User
+from locks.services import social_accounts
+from locks.services.mfa import Kind, factors_of
 
 
 @require_POST
@@ -34,7 +34,7 @@ def disconnect(request: HttpRequest, connection_id: int) -> HttpResponse:
         messages.error(request, "That is your only way in. Set a password or a passkey first.")
         return redirect("dashboard:account")
     name = str(account.provider)
-    connections.disconnect(actor=actor(request), account=account, provider=name)
+    social_accounts.disconnect(actor=actor(request), account=account, provider=name)
     messages.success(request, f"{settings.PROVIDERS.get(name, name)} is disconnected.")
     return redirect("dashboard:account")
 

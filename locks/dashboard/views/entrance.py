@@ -8,11 +8,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
-from locks.actions import sign_in as people
-from locks.actions.brake import TooMany
 from locks.dashboard.access import actor, person, request_id, signed_in, visible_spaces, with_stuck
 from locks.dashboard.entering.beginning import begin, ways_in
 from locks.dashboard.shell import THEME_COOKIE, THEMES, own_address, slowed
+from locks.services import sign_in as people
+from locks.services.login_throttle import TooMany
 
 YEAR_SECONDS = 31_536_000
 

@@ -15,8 +15,8 @@ from locks.dashboard.confirmation import ask_first
 from locks.dashboard.forms import ForceReleaseForm
 from locks.dashboard.shell import asks_for, page, part
 from locks.dashboard.story import find_lock
-from locks.engine import outcomes, requests
-from locks.engine.execution import perform
+from locks.engine import requests, results
+from locks.engine.execution import run
 from locks.engine.operations import force_release as force_release_locks
 from locks.engine.verdicts import Verdict
 from locks.models import Channel
@@ -47,13 +47,13 @@ def force_release(request: HttpRequest, place: Place, name: str) -> HttpResponse
             response = _answer(request, place, {**context, "released": outcome})
             response["HX-Trigger"] = "octo:changed"
             return response
-        case Verdict.CHANGED_HANDS | Verdict.NO_LEASE:
+        case Verdict.FENCING_MISMATCH | Verdict.NOT_HELD:
             now = find_lock(space=place.space, name=name)
             return _answer(request, place, {**context, "lock": now, "refused": outcome.verdict}, status=409)
     raise AssertionError(outcome.verdict)
 
 
-def _release(request: HttpRequest, place: Place, name: str, wanted: dict[str, Any]) -> outcomes.ForceReleased:
+def _release(request: HttpRequest, place: Place, name: str, wanted: dict[str, Any]) -> results.ForceReleased:
     user = person(request)
     asked = requests.ForceRelease(
         digest=None,
@@ -68,7 +68,7 @@ def _release(request: HttpRequest, place: Place, name: str, wanted: dict[str, An
         guard=wanted["fencing_token"],
         lock_delay_seconds=wanted["lock_delay_seconds"],
     )
-    (outcome,) = perform(force_release_locks([asked]))
+    (outcome,) = run(force_release_locks([asked]))
     return outcome
 
 

@@ -14,9 +14,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 
-from locks.actions import invites as actions
-from locks.actions import sign_in as entrance
-from locks.actions.audit import Actor
 from locks.dashboard.access import Place, actor, in_space, managing, person, request_id
 from locks.dashboard.confirmation import recently_confirmed
 from locks.dashboard.entering.beginning import ways_in
@@ -24,6 +21,9 @@ from locks.dashboard.shell import page
 from locks.dashboard.team_forms import ROLE_NOTES, InviteForm, NewAccountForm
 from locks.dashboard.views.team import back
 from locks.models import Invite, User
+from locks.services import invites as actions
+from locks.services import sign_in as entrance
+from locks.services.audit import Actor
 
 _SESSION_KEY = "invite"
 
@@ -119,5 +119,5 @@ def _join_with_new_account(request: HttpRequest, invite: Invite, form: NewAccoun
         # Somebody took the name or the address in this moment; checked again, the form says which.
         return _form_page(request, invite, NewAccountForm(request.POST))
     request.session.pop(_SESSION_KEY, None)
-    entrance.enter(request=request, user=member, methods=["password"], actor=newcomer)
+    entrance.log_in(request=request, user=member, methods=["password"], actor=newcomer)
     return redirect("dashboard:team", team=invite.team.slug)

@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 from locks.dashboard.access import Place, in_space
 from locks.dashboard.activity import position
 from locks.dashboard.holding import longest_hold_ends_at
-from locks.dashboard.ribbon import MOST_HOLDS, SPANS, ribbon
+from locks.dashboard.ribbon import MAX_HOLDS, SPANS, ribbon
 from locks.dashboard.shell import asks_for, page, part
 from locks.dashboard.story import HOLDS, find_lock, has_history, holds, percentiles, waiters, what_happens_next
 
@@ -24,7 +24,7 @@ def lock(request: HttpRequest, place: Place, name: str) -> HttpResponse:
         span = "24h"
     # Without a row there is no clock of the database at hand; the picture is not that exact.
     now = found.now if found else timezone.now()
-    recent = holds(space=space, name=name, since=now - SPANS[span], limit=MOST_HOLDS)
+    recent = holds(space=space, name=name, since=now - SPANS[span], limit=MAX_HOLDS)
     listed = holds(space=space, name=name, before=position(request.GET.get("before", "")), limit=HOLDS + 1)
     context = {
         "name": name,

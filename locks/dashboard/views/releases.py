@@ -10,7 +10,6 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 from kombu.exceptions import OperationalError
 
-from locks.actions import bulk_release
 from locks.dashboard.access import Place, actor, in_space, person
 from locks.dashboard.confirmation import recently_confirmed
 from locks.dashboard.forms import BulkReleaseForm
@@ -27,7 +26,8 @@ from locks.dashboard.releases import (
 )
 from locks.dashboard.selection import selection
 from locks.dashboard.shell import asks_for, page, part
-from locks.models import BatchState, ReleaseBatch
+from locks.models import BulkRelease, BulkReleaseState
+from locks.services import bulk_release
 from octoadmin.celery import app
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -54,15 +54,15 @@ def prepare(request: HttpRequest, place: Place) -> HttpResponse:
 @in_space
 def release(request: HttpRequest, place: Place, number: int) -> HttpResponse:
     batch = _find(request, place, number)
-    if batch.state == BatchState.PREPARED:
+    if batch.state == BulkReleaseState.PREPARED:
         return _preview(request, place, batch)
     context = {
         "batch": batch,
         "progress": progress(batch=batch),
         "results": results(batch=batch, query=request.GET),
         "shows": {name: words for name, (words, _outcomes) in SHOWS.items()},
-        "is_running": batch.state == BatchState.CONFIRMED,
-        "a_worker_is_there": batch.state != BatchState.CONFIRMED or a_worker_is_there(),
+        "is_running": batch.state == BulkReleaseState.CONFIRMED,
+        "a_worker_is_there": batch.state != BulkReleaseState.CONFIRMED or a_worker_is_there(),
     }
     if asks_for(request, "board"):
         return part(request, place, "releases/progress.html", context)
@@ -75,7 +75,7 @@ def release(request: HttpRequest, place: Place, number: int) -> HttpResponse:
 def confirm(request: HttpRequest, place: Place, number: int) -> HttpResponse:
     _require_operator(place)
     batch = _find(request, place, number)
-    if batch.state != BatchState.PREPARED:
+    if batch.state != BulkReleaseState.PREPARED:
         # The second click of two: the first one counts.
         return redirect(place.url("release", number=batch.pk))
     shown = preview(batch=batch, after=0)
@@ -108,10 +108,10 @@ def _start(batch_id: int) -> None:
         _log.warning("a bulk release could not be queued", batch=batch_id, error=str(error))
 
 
-def _find(request: HttpRequest, place: Place, number: int) -> ReleaseBatch:
+def _find(request: HttpRequest, place: Place, number: int) -> BulkRelease:
     """What is only prepared concerns whoever prepared it."""
     batch = find_batch(space=place.space, number=number)
-    if batch is None or (batch.state == BatchState.PREPARED and batch.person_id != person(request).pk):
+    if batch is None or (batch.state == BulkReleaseState.PREPARED and batch.person_id != person(request).pk):
         raise Http404
     return batch
 
@@ -122,7 +122,7 @@ def _require_operator(place: Place) -> None:
 
 
 def _preview(
-    request: HttpRequest, place: Place, batch: ReleaseBatch, *, form: BulkReleaseForm | None = None,
+    request: HttpRequest, place: Place, batch: BulkRelease, *, form: BulkReleaseForm | None = None,
     shown: Preview | None = None, status: int = 200,
 ) -> HttpResponse:  # fmt: skip
     _require_operator(place)
@@ -133,9 +133,9 @@ def _preview(
     return page(request, place, "releases/preview.html", context, here="release", status=status)
 
 
-def _form(batch: ReleaseBatch, shown: Preview, *data: Any) -> BulkReleaseForm:
+def _form(batch: BulkRelease, shown: Preview, *data: Any) -> BulkReleaseForm:
     return BulkReleaseForm(*data, phrase=_phrase(batch), must_type=shown.all.beating > 0)
 
 
-def _phrase(batch: ReleaseBatch) -> str:
+def _phrase(batch: BulkRelease) -> str:
     return f"release {batch.total}"

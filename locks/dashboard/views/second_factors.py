@@ -13,13 +13,13 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from locks.actions import brake, second_factors
-from locks.actions.second_factors import Kind, factors_of, matching_counter
 from locks.dashboard.access import actor, person, signed_in
 from locks.dashboard.confirmation import recently_confirmed
 from locks.dashboard.entering.proofs import is_readable, plain
 from locks.dashboard.qr_codes import qr_code
 from locks.dashboard.shell import slowed
+from locks.services import login_throttle, mfa
+from locks.services.mfa import Kind, factors_of, matching_counter
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -38,14 +38,16 @@ def codes(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return render(request, "account/codes.html", context)
     try:
-        tried = brake.begin(gate=brake.Gate.CODE, who=str(user.pk), user=user, actor=actor(request))
-    except brake.TooMany as refused:
+        tried = login_throttle.check(
+            gate=login_throttle.ThrottleScope.CODE, who=str(user.pk), user=user, actor=actor(request)
+        )
+    except login_throttle.TooMany as refused:
         return slowed(request, refused, "account/codes.html", context)
     if matching_counter(secret, request.POST.get("code", "").replace(" ", "")[:20]) is None:
         return render(request, "account/codes.html", {**context, "failed": True}, status=422)
-    brake.forgive(tried)
+    login_throttle.reset(tried)
     clear_totp_secret(request)
-    shown = second_factors.add_codes(actor=actor(request), user=user, secret=secret)
+    shown = mfa.add_codes(actor=actor(request), user=user, secret=secret)
     return _done(request, "One-time codes are on.", shown)
 
 
@@ -62,13 +64,11 @@ def passkeys(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return render(request, "account/passkey.html", context)
     form = AddWebAuthnForm(user=user, data={**request.POST.dict(), "passwordless": "on"})
-    full = factors_of(user).filter(type=Kind.WEBAUTHN).count() >= second_factors.MOST_PASSKEYS
+    full = factors_of(user).filter(type=Kind.WEBAUTHN).count() >= mfa.MAX_PASSKEYS
     if full or not is_readable(request.POST.get("credential", "")) or not form.is_valid():
         return render(request, "account/passkey.html", {**context, "failed": True}, status=422)
-    name = request.POST.get("name", "").strip()[: second_factors.LONGEST_NAME] or "Passkey"
-    shown = second_factors.add_passkey(
-        actor=actor(request), user=user, name=name, credential=form.cleaned_data["credential"]
-    )
+    name = request.POST.get("name", "").strip()[: mfa.MAX_NAME] or "Passkey"
+    shown = mfa.add_passkey(actor=actor(request), user=user, name=name, credential=form.cleaned_data["credential"])
     return _done(request, f"The passkey {name} is set up.", shown)
 
 
@@ -80,7 +80,7 @@ def remove(request: HttpRequest, factor_id: int) -> HttpResponse:
     factor: Authenticator | None = factors_of(user).exclude(type=Kind.RECOVERY_CODES).filter(pk=factor_id).first()
     if factor is None:
         raise Http404
-    second_factors.remove(actor=actor(request), user=user, factor=factor)
+    mfa.remove(actor=actor(request), user=user, factor=factor)
     messages.success(request, "It is removed.")
     return redirect("dashboard:account")
 
@@ -90,9 +90,9 @@ def remove(request: HttpRequest, factor_id: int) -> HttpResponse:
 @recently_confirmed
 def recovery_codes(request: HttpRequest) -> HttpResponse:
     user = person(request)
-    if not second_factors.has_second_factor(user):
+    if not mfa.has_second_factor(user):
         raise Http404
-    shown = second_factors.make_recovery_codes(actor=actor(request), user=user)
+    shown = mfa.make_recovery_codes(actor=actor(request), user=user)
     return _done(request, "The old recovery codes work no more.", shown)
 
 

@@ -8,10 +8,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from locks.actions import spaces as actions
-from locks.actions import teams
-from locks.actions.leases import live_leases
-from locks.actions.second_factors import is_held_back
 from locks.dashboard.access import Place, actor, in_space, managing, person, signed_in
 from locks.dashboard.confirmation import recently_confirmed
 from locks.dashboard.shell import page
@@ -19,6 +15,10 @@ from locks.dashboard.team import tokens_that_would_work
 from locks.dashboard.team_forms import ArchiveForm, LimitsForm, NewSpaceForm, NewTeamForm
 from locks.dashboard.views.team import back, dialog
 from locks.models import Space
+from locks.services import spaces as actions
+from locks.services import teams
+from locks.services.force_release import live_leases
+from locks.services.mfa import is_mfa_required
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -108,7 +108,7 @@ def restore(request: HttpRequest, place: Place, archived: str) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def create_team(request: HttpRequest) -> HttpResponse:
-    if not person(request).is_superuser or is_held_back(person(request)):
+    if not person(request).is_superuser or is_mfa_required(person(request)):
         raise PermissionDenied
     form = NewTeamForm(request.POST or None)
     if request.method == "POST" and form.is_valid():

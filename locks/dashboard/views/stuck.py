@@ -8,12 +8,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from locks.actions import snooze as snoozing
 from locks.dashboard.access import Place, actor, in_space
 from locks.dashboard.forms import SnoozeForm
 from locks.dashboard.shell import asks_for, page, part
 from locks.dashboard.story import find_lock
 from locks.dashboard.stuck import StuckFilter, inbox
+from locks.services import snooze as snoozing
 
 
 @require_safe

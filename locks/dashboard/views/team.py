@@ -7,8 +7,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from locks.actions import members as actions
-from locks.actions import teams
 from locks.dashboard.access import Place, actor, in_space, managing, person
 from locks.dashboard.activity import position
 from locks.dashboard.confirmation import recently_confirmed
@@ -16,6 +14,8 @@ from locks.dashboard.shell import asks_for, page, part
 from locks.dashboard.team import find_team_event, invitations, members, team_events, team_spaces
 from locks.dashboard.team_forms import ROLE_NOTES, RoleForm, TeamNameForm
 from locks.models import Membership, Role, Token, User
+from locks.services import members as actions
+from locks.services import teams
 
 LATEST = 8
 

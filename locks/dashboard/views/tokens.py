@@ -12,8 +12,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from locks.actions import clock
-from locks.actions import tokens as actions
 from locks.dashboard import snippets
 from locks.dashboard.access import Place, actor, in_space, managing, person
 from locks.dashboard.confirmation import recently_confirmed
@@ -24,6 +22,8 @@ from locks.dashboard.tokens import TokenFilter, TokenRow, find_token, matched
 from locks.dashboard.tokens import tokens as find_tokens
 from locks.models import Token
 from locks.models.token import PRESETS
+from locks.services import clock
+from locks.services import tokens as actions
 
 
 @require_safe
@@ -120,7 +120,7 @@ def revoke(request: HttpRequest, place: Place, public_id: str) -> HttpResponse:
     stored = Token.objects.select_related("space__team").get(pk=token.id)
     reason = form.cleaned_data["reason"].strip() or None
     release = form.cleaned_data["leases"] == "release"
-    ended = actions.end(actor=actor(request), token=stored, reason=reason, release=release)
+    ended = actions.revoke_and_release(actor=actor(request), token=stored, reason=reason, release=release)
     if ended is None:
         return _dialog(request, place, "tokens/revoke.html", context, status=409)
     if release:
@@ -139,7 +139,7 @@ def _find(place: Place, public_id: str) -> TokenRow:
 
 def _form(place: Place, data: Any, *, ask: bool = False) -> IssueTokenForm:
     if ask:
-        place.space.refresh_from_db(fields=["allows_eternal_tokens"])
+        place.space.refresh_from_db(fields=["allow_non_expiring_tokens"])
     form = IssueTokenForm(data, space=place.space, now=clock.now())
     if data is None:
         # So that the sentence beside the empty form is that of what is chosen at first.

@@ -19,15 +19,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from requests import RequestException
 
-from locks.actions import brake
-from locks.actions.audit import record
-from locks.actions.second_factors import Kind, factors_of, use_code
 from locks.dashboard.access import actor_of, person
 from locks.dashboard.entering.beginning import begin, ways_in
 from locks.dashboard.entering.proofs import is_readable, passkey_of, plain
 from locks.dashboard.entering.refusal import refusal
 from locks.dashboard.shell import own_address, slowed
 from locks.models import EventKind, User
+from locks.services import login_throttle
+from locks.services.audit import record
+from locks.services.mfa import Kind, factors_of, use_code
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -67,14 +67,14 @@ def second_step(request: HttpRequest) -> HttpResponse:
         return render(request, "sign_in/second_step.html", context)
     actor = actor_of(request, user)
     try:
-        tried = brake.begin(gate=brake.Gate.CODE, who=str(user.pk), user=user, actor=actor)
-    except brake.TooMany as refused:
+        tried = login_throttle.check(gate=login_throttle.ThrottleScope.CODE, who=str(user.pk), user=user, actor=actor)
+    except login_throttle.TooMany as refused:
         return slowed(request, refused, "sign_in/second_step.html", context)
     factor = _prove(request, user)
     if factor is None:
         record(EventKind.SIGN_IN_FAILED, actor=actor, detail={"method": "second_factor"})
         return render(request, "sign_in/second_step.html", {**context, "failed": True}, status=422)
-    brake.forgive(tried)
+    login_throttle.reset(tried)
     post_authentication(request, factor)
     response: HttpResponse = stage.exit()
     return response

@@ -11,13 +11,13 @@ from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST
 
-from locks.actions import webhooks as actions
 from locks.dashboard.access import Place, actor, in_space, managing
 from locks.dashboard.confirmation import recently_confirmed
 from locks.dashboard.shell import asks_for, page, part
 from locks.dashboard.views.webhooks import find, shown_once, stored
 from locks.dashboard.webhook_forms import RotateSecretForm
 from locks.models import Delivery, Webhook
+from locks.services import webhooks as actions
 
 Act = Callable[..., Any]
 

@@ -10,7 +10,6 @@ from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_safe
 
-from locks.actions import webhooks as actions
 from locks.dashboard.access import Place, actor, in_space, managing
 from locks.dashboard.confirmation import recently_confirmed
 from locks.dashboard.shell import asks_for, page, part
@@ -18,6 +17,7 @@ from locks.dashboard.webhook_forms import KINDS, WebhookForm
 from locks.dashboard.webhooks import STATUSES, DeliveryFilter, WebhookRow, deliveries, find_webhook
 from locks.dashboard.webhooks import webhooks as find_webhooks
 from locks.models import Webhook
+from locks.services import webhooks as actions
 
 
 @require_safe
@@ -58,7 +58,7 @@ def create(request: HttpRequest, place: Place) -> HttpResponse:
     try:
         secret, made = actions.create(actor=actor(request), space=place.space, **_terms(form))
     except actions.TooMany:
-        form.add_error(None, f"The space has {actions.MOST_IN_A_SPACE} webhooks already. Delete one first.")
+        form.add_error(None, f"The space has {actions.MAX_IN_A_SPACE} webhooks already. Delete one first.")
         return _form_page(request, place, form, status=409)
     return shown_once(request, place, secret, find(place, made.public_id))
 

@@ -16,10 +16,10 @@
 -- whoever waits for an insert waits for somebody whose remaining inserts are higher. Every statement sorts names by
 -- the collation of the column, whatever the database's own.
 --
--- Sessions and lines. `lives_until` is when a lease is over: by its own expiry, or with the session it is tied to. The
+-- Sessions and lines. `effective_expires_at` is when a lease is over: by its own expiry, or with the session it is tied to. The
 -- snapshot's session can only be too pessimistic about a lease that lives (a keepalive never shortens), so it is good
 -- enough to say `held`, and not to say `over`: a lease that seems to have died with its session, and an open name where
--- somebody may be in line, get the verdict `settle` and nothing is changed. settle.sql then finds out, on locked rows,
+-- somebody may be in line, get the verdict `settle` and nothing is changed. end_and_hand_over.sql then finds out, on locked rows,
 -- and ends it or hands it on; after that the request goes again.
 --
 -- Every CTE carries what the later ones need: planned for few requests, joins between them would be nested loops.
@@ -27,23 +27,23 @@ WITH caller AS MATERIALIZED (
     SELECT
         request.n, request.request_id, request.channel, request.address, request.name, request.metadata,
         request.lock_delay_seconds, request.session_id,
-        CASE WHEN request.ephemeral THEN request.session_id END AS tied_to,
-        session.lives_until AS session_until,
+        CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
+        session.effective_expires_at AS session_until,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         coalesce(request.owner, session.owner, live.token_name) AS owner,
         coalesce(request.ttl_seconds, live.default_ttl_seconds) AS ttl_seconds,
         live.token_id, live.public_id, live.token_name, live.space_id, live.team_id, live.max_ttl_seconds,
-        live.max_hold_seconds, live.max_metadata_length, live.recognises_metadata, live.requests_per_second,
+        live.max_hold_seconds, live.max_metadata_length, live.dedupe_by_metadata, live.requests_per_second,
         live.space_is_full,
         CASE
             WHEN live.token_id IS NULL THEN 'unauthenticated'
             WHEN NOT 'locks:write' = ANY (live.scopes) THEN 'scope_missing'
-            WHEN NOT octo_name_is_within(request.name, live.prefixes) THEN 'name_not_allowed'
+            WHEN NOT octo_name_matches_prefixes(request.name, live.prefixes) THEN 'name_not_allowed'
             WHEN request.ttl_seconds > live.max_ttl_seconds THEN 'ttl_too_long'
             WHEN char_length(request.metadata) > live.max_metadata_length THEN 'metadata_too_long'
-            WHEN request.session_id IS NOT NULL AND session.lives_until IS NULL THEN 'no_session'
-            WHEN session.lives_until <= clock_timestamp() THEN 'session_over'
+            WHEN request.session_id IS NOT NULL AND session.effective_expires_at IS NULL THEN 'no_session'
+            WHEN session.effective_expires_at <= clock_timestamp() THEN 'session_over'
         END AS refusal
     FROM json_to_recordset($1::json) AS request (
         n int, digest text, request_id text, channel text, address inet,
@@ -55,7 +55,7 @@ WITH caller AS MATERIALIZED (
     ) AS live ON true
     LEFT JOIN LATERAL (
         -- By its id alone: a token can have many, and this may be planned when it has none.
-        SELECT token_id, owner, least(ended_at, expires_at) AS lives_until FROM octo_session
+        SELECT token_id, owner, least(ended_at, expires_at) AS effective_expires_at FROM octo_session
         WHERE octo_session.id = request.session_id LIMIT 1
     ) AS session ON session.token_id = live.token_id
 ),
@@ -65,35 +65,35 @@ seen AS MATERIALIZED (
         caller.n, caller.request_id, caller.channel, caller.address, caller.name, caller.metadata,
         caller.lock_delay_seconds, caller.idempotency_digest, caller.request_digest, caller.owner,
         caller.ttl_seconds, caller.token_id, caller.public_id, caller.token_name, caller.space_id, caller.team_id,
-        caller.max_hold_seconds, caller.recognises_metadata, caller.space_is_full, caller.session_id, caller.tied_to,
+        caller.max_hold_seconds, caller.dedupe_by_metadata, caller.space_is_full, caller.session_id, caller.bound_session_id,
         caller.session_until,
         CASE
-            WHEN lock.lives_until > clock_timestamp() THEN
+            WHEN lock.effective_expires_at > clock_timestamp() THEN
                 CASE
                     WHEN lock.token_id = caller.token_id AND lock.idempotency_digest = caller.idempotency_digest
                         THEN 'recognised'
                     WHEN lock.session_id = caller.session_id THEN 'recognised'
-                    WHEN caller.recognises_metadata AND lock.token_id = caller.token_id
+                    WHEN caller.dedupe_by_metadata AND lock.token_id = caller.token_id
                          AND lock.metadata IS NOT DISTINCT FROM caller.metadata THEN 'recognised'
                     ELSE 'held'
                 END
-            WHEN lock.lives_until IS DISTINCT FROM lock.expires_at THEN 'unsettled'
+            WHEN lock.effective_expires_at IS DISTINCT FROM lock.expires_at THEN 'unsettled'
             WHEN coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
                  > clock_timestamp() THEN 'delayed'
-            WHEN lock.last_waiter IS NOT NULL THEN 'unsettled'
+            WHEN lock.last_waiter_id IS NOT NULL THEN 'unsettled'
             ELSE 'open'
         END AS state,
         lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id AS held_token_id,
         lock.owner AS held_owner, lock.metadata AS held_metadata, lock.acquired_at, lock.expires_at,
         lock.idempotency_digest AS held_idempotency_digest, lock.request_digest AS held_request_digest,
-        lock.lock_delay_seconds AS held_delay_seconds, lock.session_id AS held_session_id, lock.last_waiter,
-        lock.lives_until,
+        lock.lock_delay_seconds AS held_delay_seconds, lock.session_id AS held_session_id, lock.last_waiter_id,
+        lock.effective_expires_at,
         coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at
     FROM caller
     LEFT JOIN LATERAL (
         SELECT
             octo_lock.*,
-            octo_lives_until(octo_lock.expires_at, octo_lock.tied_to) AS lives_until
+            octo_effective_expiry(octo_lock.expires_at, octo_lock.bound_session_id) AS effective_expires_at
         FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
     ) AS lock ON true
     WHERE caller.refusal IS NULL
@@ -103,12 +103,12 @@ locked AS MATERIALIZED (
     SELECT
         seen.n, seen.request_id, seen.channel, seen.address, seen.name, seen.metadata, seen.lock_delay_seconds,
         seen.idempotency_digest, seen.request_digest, seen.owner, seen.ttl_seconds, seen.token_id, seen.public_id,
-        seen.token_name, seen.space_id, seen.team_id, seen.max_hold_seconds, seen.recognises_metadata,
-        seen.space_is_full, seen.session_id, seen.tied_to, seen.session_until, seen.state,
+        seen.token_name, seen.space_id, seen.team_id, seen.max_hold_seconds, seen.dedupe_by_metadata,
+        seen.space_is_full, seen.session_id, seen.bound_session_id, seen.session_until, seen.state,
         lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner, lock.metadata,
         lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest, lock.lock_delay_seconds,
-        lock.session_id, lock.last_waiter,
-        octo_lives_until(lock.expires_at, lock.tied_to),
+        lock.session_id, lock.last_waiter_id,
+        octo_effective_expiry(lock.expires_at, lock.bound_session_id),
         coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.id
@@ -125,24 +125,24 @@ decided AS MATERIALIZED (
     SELECT
         current.*, clock.now,
         CASE
-            WHEN current.lives_until > clock.now THEN
+            WHEN current.effective_expires_at > clock.now THEN
                 CASE
                     WHEN held_token_id = token_id AND held_idempotency_digest = idempotency_digest THEN
                         CASE
-                            WHEN held_request_digest IS DISTINCT FROM request_digest THEN 'key_reused'
-                            WHEN state = 'recognised' THEN 'kept'
+                            WHEN held_request_digest IS DISTINCT FROM request_digest THEN 'idempotency_conflict'
+                            WHEN state = 'recognised' THEN 'recognised'
                         END
                     WHEN held_session_id = session_id
-                         OR (recognises_metadata AND held_token_id = token_id
+                         OR (dedupe_by_metadata AND held_token_id = token_id
                              AND held_metadata IS NOT DISTINCT FROM metadata) THEN
-                        CASE WHEN state = 'recognised' THEN 'kept' END
+                        CASE WHEN state = 'recognised' THEN 'recognised' END
                     ELSE 'held'
                 END
             -- Dead with its session, or tied to one that the snapshot does not show.
-            WHEN current.lives_until IS DISTINCT FROM current.expires_at THEN
-                CASE WHEN state = 'unsettled' THEN 'settle' END
+            WHEN current.effective_expires_at IS DISTINCT FROM current.expires_at THEN
+                CASE WHEN state = 'unsettled' THEN 'needs_handover' END
             WHEN current.available_at > clock.now THEN 'delayed'
-            WHEN current.last_waiter IS NOT NULL THEN CASE WHEN state = 'unsettled' THEN 'settle' END
+            WHEN current.last_waiter_id IS NOT NULL THEN CASE WHEN state = 'unsettled' THEN 'needs_handover' END
             WHEN current.session_until <= clock.now THEN NULL
             WHEN current.state NOT IN ('open', 'recognised') THEN NULL
             WHEN current.space_is_full THEN 'space_full'
@@ -168,9 +168,9 @@ taken AS MATERIALIZED (
 updated AS (
     UPDATE octo_lock AS lock SET
         fencing_token = new_fencing_token, lease_id = new_lease_id, holder_id = new_holder_id,
-        token_id = taken.token_id, session_id = taken.session_id, tied_to = taken.tied_to, owner = taken.owner, metadata = taken.metadata,
+        token_id = taken.token_id, session_id = taken.session_id, bound_session_id = taken.bound_session_id, owner = taken.owner, metadata = taken.metadata,
         ttl_seconds = taken.ttl_seconds, acquired_at = now, renewed_at = now, expires_at = until, renewals = 0,
-        idempotency_digest = taken.idempotency_digest, request_digest = taken.request_digest, sweep_at = until,
+        idempotency_digest = taken.idempotency_digest, request_digest = taken.request_digest, next_sweep_at = until,
         lock_delay_seconds = taken.lock_delay_seconds, available_at = NULL, changed_at = now
     FROM taken
     WHERE lock.id = taken.id
@@ -178,12 +178,12 @@ updated AS (
 inserted AS (
     INSERT INTO octo_lock (
         space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds, acquired_at,
-        renewed_at, expires_at, renewals, idempotency_digest, request_digest, sweep_at, lock_delay_seconds,
-        session_id, tied_to, created_at, changed_at
+        renewed_at, expires_at, renewals, idempotency_digest, request_digest, next_sweep_at, lock_delay_seconds,
+        session_id, bound_session_id, created_at, changed_at
     )
     SELECT
         space_id, name, new_fencing_token, new_lease_id, new_holder_id, token_id, owner, metadata, ttl_seconds, now,
-        now, until, 0, idempotency_digest, request_digest, until, lock_delay_seconds, session_id, tied_to, now, now
+        now, until, 0, idempotency_digest, request_digest, until, lock_delay_seconds, session_id, bound_session_id, now, now
     FROM taken
     WHERE id IS NULL
     ORDER BY space_id, name
@@ -206,7 +206,7 @@ kept AS MATERIALIZED (
             )
         ) AS until
     FROM decided
-    WHERE verdict = 'kept'
+    WHERE verdict = 'recognised'
     WINDOW same_lock AS (PARTITION BY id)
 ),
 prolonged AS (
@@ -230,7 +230,7 @@ recorded AS (
     CROSS JOIN LATERAL (
         VALUES
             (1, 'expired', granted.fencing_token, held_owner, granted.holder_id, held_metadata, held_token_id,
-             'system', NULL, 'expiry', NULL, octo_ms(expires_at - acquired_at), octo_ms(now - expires_at)),
+             'system', NULL, 'expiry', NULL, octo_interval_ms(expires_at - acquired_at), octo_interval_ms(now - expires_at)),
             (2, 'acquired', new_fencing_token, granted.owner, new_holder_id, granted.metadata, granted.token_id,
              'token', granted.token_id, token_name, granted.address, NULL, NULL)
     ) AS history (
@@ -255,11 +255,11 @@ SELECT
     caller.n,
     CASE
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
-        WHEN decided.verdict IN ('acquired', 'kept') AND lease.expires_at > finish.now THEN decided.verdict
-        WHEN decided.verdict IN ('held', 'key_reused') AND decided.lives_until > finish.now THEN decided.verdict
+        WHEN decided.verdict IN ('acquired', 'recognised') AND lease.expires_at > finish.now THEN decided.verdict
+        WHEN decided.verdict IN ('held', 'idempotency_conflict') AND decided.effective_expires_at > finish.now THEN decided.verdict
         WHEN decided.verdict = 'delayed' AND decided.available_at > finish.now THEN 'delayed'
-        WHEN decided.verdict IN ('space_full', 'settle') THEN decided.verdict
-        ELSE 'again'
+        WHEN decided.verdict IN ('space_full', 'needs_handover') THEN decided.verdict
+        ELSE 'retry'
     END AS verdict,
     caller.name,
     lease.lease_id,
@@ -269,7 +269,7 @@ SELECT
     CASE WHEN lease.n IS NULL THEN decided.held_metadata ELSE lease.metadata END AS metadata,
     coalesce(lease.acquired_at, decided.acquired_at) AS acquired_at,
     -- One's own lease as far as it goes by itself; somebody else's as it will end, which may be with its session.
-    coalesce(lease.expires_at, decided.lives_until) AS expires_at,
+    coalesce(lease.expires_at, decided.effective_expires_at) AS expires_at,
     decided.available_at,
     decided.held_delay_seconds AS lock_delay_seconds,
     CASE WHEN decided.verdict = 'held' THEN (

@@ -9,45 +9,45 @@
 -- recognised only while it holds all of the names; if some of its leases have ended it cannot be given the same answer, and
 -- those that are left are in its way. As in acquire.sql, only a lease that the snapshot shows is kept.
 --
--- `in_hand` is the lease of one of the names, which a request that stood in line for it was handed: it becomes one of the
+-- `handed_lease_id` is the lease of one of the names, which a request that stood in line for it was handed: it becomes one of the
 -- leases if the others are free, and is left as it is otherwise. Names where somebody may be in line, and leases that seem
 -- to have died with their session, are settled first, as in acquire.sql; they are the ones that `blocks` is true for.
 WITH caller AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
-        request.lock_delay_seconds, request.session_id, request.in_hand,
-        CASE WHEN request.ephemeral THEN request.session_id END AS tied_to,
-        session.lives_until AS session_until,
+        request.lock_delay_seconds, request.session_id, request.handed_lease_id,
+        CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
+        session.effective_expires_at AS session_until,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         coalesce(request.owner, session.owner, live.token_name) AS owner,
         coalesce(request.ttl_seconds, live.default_ttl_seconds) AS ttl_seconds,
         live.token_id, live.public_id, live.token_name, live.prefixes, live.space_id, live.team_id,
         live.max_ttl_seconds, live.max_hold_seconds, live.max_metadata_length, live.requests_per_second,
-        live.space_is_full, live.recognises_metadata,
+        live.space_is_full, live.dedupe_by_metadata,
         CASE
             WHEN live.token_id IS NULL THEN 'unauthenticated'
             WHEN NOT 'locks:write' = ANY (live.scopes) THEN 'scope_missing'
             WHEN EXISTS (
                 SELECT FROM json_array_elements_text(request.names) AS name
-                WHERE NOT octo_name_is_within(name, live.prefixes)
+                WHERE NOT octo_name_matches_prefixes(name, live.prefixes)
             ) THEN 'name_not_allowed'
             WHEN request.ttl_seconds > live.max_ttl_seconds THEN 'ttl_too_long'
             WHEN char_length(request.metadata) > live.max_metadata_length THEN 'metadata_too_long'
-            WHEN request.session_id IS NOT NULL AND session.lives_until IS NULL THEN 'no_session'
-            WHEN session.lives_until <= clock_timestamp() THEN 'session_over'
+            WHEN request.session_id IS NOT NULL AND session.effective_expires_at IS NULL THEN 'no_session'
+            WHEN session.effective_expires_at <= clock_timestamp() THEN 'session_over'
         END AS refusal
     FROM json_to_record($1::json) AS request (
         digest text, request_id text, channel text, address inet, names json, ttl_seconds int, metadata text,
         owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean, idempotency_digest text,
-        request_digest text, in_hand uuid
+        request_digest text, handed_lease_id uuid
     )
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
     ) AS live ON true
     LEFT JOIN LATERAL (
         -- By its id alone: a token can have many, and this may be planned when it has none.
-        SELECT token_id, owner, least(ended_at, expires_at) AS lives_until FROM octo_session
+        SELECT token_id, owner, least(ended_at, expires_at) AS effective_expires_at FROM octo_session
         WHERE octo_session.id = request.session_id LIMIT 1
     ) AS session ON session.token_id = live.token_id
 ),
@@ -59,19 +59,19 @@ wanted AS MATERIALIZED (
 seen AS MATERIALIZED (
     SELECT
         wanted.turn, wanted.name, lock.id AS lock_id, lock.fencing_token, lock.holder_id, lock.owner, lock.metadata,
-        lock.acquired_at, lock.lives_until,
-        coalesce(lock.available_at, lock.lives_until + lock.lock_delay_seconds * interval '1 second') AS available_at,
+        lock.acquired_at, lock.effective_expires_at,
+        coalesce(lock.available_at, lock.effective_expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
         CASE
-            WHEN lock.lives_until > clock_timestamp() THEN
-                CASE WHEN lock.lease_id = caller.in_hand OR lock.session_id = caller.session_id
+            WHEN lock.effective_expires_at > clock_timestamp() THEN
+                CASE WHEN lock.lease_id = caller.handed_lease_id OR lock.session_id = caller.session_id
                           OR (lock.token_id = caller.token_id AND lock.idempotency_digest = caller.idempotency_digest)
-                          OR (caller.recognises_metadata AND lock.token_id = caller.token_id
+                          OR (caller.dedupe_by_metadata AND lock.token_id = caller.token_id
                               AND lock.metadata IS NOT DISTINCT FROM caller.metadata)
                      THEN 'recognised' ELSE 'held' END
-            WHEN lock.lives_until IS DISTINCT FROM lock.expires_at THEN 'unsettled'
+            WHEN lock.effective_expires_at IS DISTINCT FROM lock.expires_at THEN 'unsettled'
             WHEN coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
                  > clock_timestamp() THEN 'delayed'
-            WHEN lock.last_waiter IS NOT NULL THEN 'unsettled'
+            WHEN lock.last_waiter_id IS NOT NULL THEN 'unsettled'
             ELSE 'open'
         END AS state
     FROM caller
@@ -79,7 +79,7 @@ seen AS MATERIALIZED (
     LEFT JOIN LATERAL (
         SELECT
             octo_lock.*,
-            octo_lives_until(octo_lock.expires_at, octo_lock.tied_to) AS lives_until
+            octo_effective_expiry(octo_lock.expires_at, octo_lock.bound_session_id) AS effective_expires_at
         FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = wanted.name LIMIT 1
     ) AS lock ON true
     WHERE caller.refusal IS NULL
@@ -106,11 +106,11 @@ locked AS MATERIALIZED (
     SELECT
         seen.turn, lock.id, lock.name, lock.lease_id, lock.fencing_token, lock.holder_id, lock.token_id, lock.owner,
         lock.metadata, lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest,
-        lock.session_id, lock.last_waiter, seen.state AS seen_state,
-        octo_lives_until(lock.expires_at, lock.tied_to) AS lives_until,
+        lock.session_id, lock.last_waiter_id, seen.state AS seen_state,
+        octo_effective_expiry(lock.expires_at, lock.bound_session_id) AS effective_expires_at,
         coalesce(
             lock.available_at,
-            octo_lives_until(lock.expires_at, lock.tied_to) + lock.lock_delay_seconds * interval '1 second'
+            octo_effective_expiry(lock.expires_at, lock.bound_session_id) + lock.lock_delay_seconds * interval '1 second'
         ) AS available_at
     FROM seen
     JOIN octo_lock AS lock ON lock.id = seen.lock_id
@@ -125,20 +125,20 @@ decided AS MATERIALIZED (
     SELECT
         locked.*, clock.now,
         CASE
-            WHEN locked.lives_until > clock.now THEN
-                CASE WHEN locked.lease_id = caller.in_hand THEN 'in_hand'
+            WHEN locked.effective_expires_at > clock.now THEN
+                CASE WHEN locked.lease_id = caller.handed_lease_id THEN 'handed_lease_id'
                      WHEN locked.token_id = caller.token_id AND locked.idempotency_digest = caller.idempotency_digest
-                          AND locked.request_digest IS DISTINCT FROM caller.request_digest THEN 'key_reused'
+                          AND locked.request_digest IS DISTINCT FROM caller.request_digest THEN 'idempotency_conflict'
                      WHEN locked.session_id = caller.session_id
-                          OR (caller.recognises_metadata AND locked.token_id = caller.token_id
+                          OR (caller.dedupe_by_metadata AND locked.token_id = caller.token_id
                               AND locked.metadata IS NOT DISTINCT FROM caller.metadata)
                      THEN CASE WHEN locked.seen_state = 'recognised' THEN 'own' END
                      WHEN locked.token_id = caller.token_id AND locked.idempotency_digest = caller.idempotency_digest
-                     THEN CASE WHEN locked.seen_state = 'recognised' THEN 'kept' END
+                     THEN CASE WHEN locked.seen_state = 'recognised' THEN 'recognised' END
                      ELSE 'held' END
-            WHEN locked.lives_until IS DISTINCT FROM locked.expires_at THEN NULL
+            WHEN locked.effective_expires_at IS DISTINCT FROM locked.expires_at THEN NULL
             WHEN locked.available_at > clock.now THEN 'delayed'
-            WHEN locked.last_waiter IS NOT NULL THEN NULL
+            WHEN locked.last_waiter_id IS NOT NULL THEN NULL
             WHEN caller.session_until <= clock.now THEN NULL
             WHEN caller.space_is_full THEN 'space_full'
             ELSE 'free'
@@ -151,9 +151,9 @@ verdict AS MATERIALIZED (
     SELECT
         CASE
             WHEN count(*) = 0 OR count(state) < (SELECT count(*) FROM wanted) THEN NULL
-            WHEN bool_and(state IN ('own', 'kept')) THEN 'kept'
-            WHEN bool_and(state IN ('free', 'in_hand', 'own')) THEN 'acquired'
-            WHEN bool_or(state = 'key_reused') THEN 'key_reused'
+            WHEN bool_and(state IN ('own', 'recognised')) THEN 'recognised'
+            WHEN bool_and(state IN ('free', 'handed_lease_id', 'own')) THEN 'acquired'
+            WHEN bool_or(state = 'idempotency_conflict') THEN 'idempotency_conflict'
             WHEN bool_and(state IN ('space_full', 'own')) THEN 'space_full'
             ELSE 'held'
         END AS verdict
@@ -161,23 +161,23 @@ verdict AS MATERIALIZED (
 ),
 updated AS (
     UPDATE octo_lock AS lock SET
-        fencing_token = CASE WHEN decided.state = 'in_hand' THEN decided.fencing_token
+        fencing_token = CASE WHEN decided.state = 'handed_lease_id' THEN decided.fencing_token
             ELSE octo_next_fencing_token(decided.fencing_token, decided.now) END,
-        lease_id = CASE WHEN decided.state = 'in_hand' THEN decided.lease_id ELSE gen_random_uuid() END,
+        lease_id = CASE WHEN decided.state = 'handed_lease_id' THEN decided.lease_id ELSE gen_random_uuid() END,
         holder_id = octo_holder_id(caller.public_id, caller.session_id),
         token_id = caller.token_id,
         session_id = caller.session_id,
-        tied_to = caller.tied_to,
+        bound_session_id = caller.bound_session_id,
         owner = caller.owner,
         metadata = caller.metadata,
         ttl_seconds = caller.ttl_seconds,
-        acquired_at = CASE WHEN decided.state = 'in_hand' THEN decided.acquired_at ELSE decided.now END,
+        acquired_at = CASE WHEN decided.state = 'handed_lease_id' THEN decided.acquired_at ELSE decided.now END,
         renewed_at = decided.now,
         expires_at = decided.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
         renewals = 0,
         idempotency_digest = caller.idempotency_digest,
         request_digest = caller.request_digest,
-        sweep_at = decided.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
+        next_sweep_at = decided.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
         lock_delay_seconds = caller.lock_delay_seconds,
         available_at = NULL,
         changed_at = decided.now
@@ -204,7 +204,7 @@ prolonged AS (
     FROM decided
     CROSS JOIN caller
     CROSS JOIN verdict
-    WHERE lock.id = decided.id AND verdict.verdict IN ('acquired', 'kept') AND decided.state IN ('own', 'kept')
+    WHERE lock.id = decided.id AND verdict.verdict IN ('acquired', 'recognised') AND decided.state IN ('own', 'recognised')
     RETURNING decided.turn, lock.lease_id, lock.expires_at
 ),
 recorded AS (
@@ -221,12 +221,12 @@ recorded AS (
             decided.name, decided.fencing_token, decided.owner, decided.holder_id, decided.metadata,
             decided.token_id, 'system' AS actor_kind, NULL::bigint AS actor_id, 'expiry' AS actor_name,
             caller.channel, NULL::inet AS address, caller.request_id,
-            octo_ms(decided.expires_at - decided.acquired_at) AS held_ms,
-            octo_ms(decided.now - decided.expires_at) AS overdue_ms
+            octo_interval_ms(decided.expires_at - decided.acquired_at) AS held_ms,
+            octo_interval_ms(decided.now - decided.expires_at) AS overdue_ms
         FROM updated
         JOIN decided USING (turn)
         CROSS JOIN caller
-        WHERE decided.lease_id IS NOT NULL AND decided.state <> 'in_hand'
+        WHERE decided.lease_id IS NOT NULL AND decided.state <> 'handed_lease_id'
         UNION ALL
         SELECT
             updated.turn, 2, updated.acquired_at, 'acquired', caller.team_id, caller.space_id, decided.name,
@@ -235,26 +235,26 @@ recorded AS (
         FROM updated
         JOIN decided USING (turn)
         CROSS JOIN caller
-        WHERE decided.state <> 'in_hand'
+        WHERE decided.state <> 'handed_lease_id'
     ) AS history
     ORDER BY turn, step
 )
 SELECT
     CASE
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
-        WHEN blocked.unsettled THEN 'settle'
+        WHEN blocked.unsettled THEN 'needs_handover'
         WHEN blocked.by_others THEN 'held'
         WHEN caller.space_is_full AND verdict.verdict IS NULL THEN 'space_full'
-        ELSE coalesce(verdict.verdict, 'again')
+        ELSE coalesce(verdict.verdict, 'retry')
     END AS verdict,
     wanted.name,
     CASE
         WHEN blocked.unsettled THEN seen.state = 'unsettled'
         ELSE coalesce(
             coalesce(decided.state, seen.state) IN ('held', 'delayed')
-            OR (decided.state = 'kept' AND verdict.verdict = 'held'), false)
+            OR (decided.state = 'recognised' AND verdict.verdict = 'held'), false)
     END AS blocks,
-    octo_name_is_within(wanted.name, caller.prefixes) AS allowed,
+    octo_name_matches_prefixes(wanted.name, caller.prefixes) AS allowed,
     coalesce(updated.lease_id, prolonged.lease_id) AS lease_id,
     coalesce(updated.fencing_token, decided.fencing_token, seen.fencing_token) AS fencing_token,
     coalesce(updated.holder_id, decided.holder_id, seen.holder_id) AS holder_id,
@@ -263,7 +263,7 @@ SELECT
          WHEN decided.turn IS NOT NULL THEN decided.metadata
          ELSE seen.metadata END AS metadata,
     coalesce(updated.acquired_at, decided.acquired_at, seen.acquired_at) AS acquired_at,
-    coalesce(updated.expires_at, prolonged.expires_at, decided.lives_until, seen.lives_until) AS expires_at,
+    coalesce(updated.expires_at, prolonged.expires_at, decided.effective_expires_at, seen.effective_expires_at) AS expires_at,
     coalesce(decided.available_at, seen.available_at) AS available_at,
     clock_timestamp() AS now,
     caller.space_id,

@@ -8,16 +8,16 @@
 --
 -- A retry must not pass over the name that its first try is just taking. So requests with the same key go one at a
 -- time: whoever does not get the key's lock is told `under_way`, and whoever gets it looks, with a snapshot taken
--- after that (octo_key_is_live is volatile), whether the key has its lease already.
+-- after that (octo_idempotency_key_in_use is volatile), whether the key has its lease already.
 --
 -- Names where somebody may be in line are not ours to take, and neither are those whose lease seems to have died with its
--- session: settle.sql sees to all of those first (the verdict is `settle`), and we go again.
+-- session: end_and_hand_over.sql sees to all of those first (the verdict is `settle`), and we go again.
 WITH caller AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
         request.lock_delay_seconds, request.session_id,
-        CASE WHEN request.ephemeral THEN request.session_id END AS tied_to,
-        session.lives_until AS session_until,
+        CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
+        session.effective_expires_at AS session_until,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         coalesce(request.owner, session.owner, live.token_name) AS owner,
@@ -31,12 +31,12 @@ WITH caller AS MATERIALIZED (
             WHEN outside.name IS NOT NULL THEN 'name_not_allowed'
             WHEN request.ttl_seconds > live.max_ttl_seconds THEN 'ttl_too_long'
             WHEN char_length(request.metadata) > live.max_metadata_length THEN 'metadata_too_long'
-            WHEN request.session_id IS NOT NULL AND session.lives_until IS NULL THEN 'no_session'
-            WHEN session.lives_until <= clock_timestamp() THEN 'session_over'
+            WHEN request.session_id IS NOT NULL AND session.effective_expires_at IS NULL THEN 'no_session'
+            WHEN session.effective_expires_at <= clock_timestamp() THEN 'session_over'
             WHEN request.idempotency_digest IS NULL THEN NULL
             WHEN NOT pg_try_advisory_xact_lock(hashtextextended(request.digest || request.idempotency_digest, 0))
-                THEN 'under_way'
-            WHEN octo_key_is_live(live.space_id, request.names, live.token_id, decode(request.idempotency_digest, 'hex'))
+                THEN 'in_progress'
+            WHEN octo_idempotency_key_in_use(live.space_id, request.names, live.token_id, decode(request.idempotency_digest, 'hex'))
                 THEN 'known'
         END AS refusal
     FROM json_to_record($1::json) AS request (
@@ -49,12 +49,12 @@ WITH caller AS MATERIALIZED (
     ) AS live ON true
     LEFT JOIN LATERAL (
         -- By its id alone: a token can have many, and this may be planned when it has none.
-        SELECT token_id, owner, least(ended_at, expires_at) AS lives_until FROM octo_session
+        SELECT token_id, owner, least(ended_at, expires_at) AS effective_expires_at FROM octo_session
         WHERE octo_session.id = request.session_id LIMIT 1
     ) AS session ON session.token_id = live.token_id
     LEFT JOIN LATERAL (
         SELECT name FROM json_array_elements_text(request.names) AS name
-        WHERE NOT octo_name_is_within(name, live.prefixes) LIMIT 1
+        WHERE NOT octo_name_matches_prefixes(name, live.prefixes) LIMIT 1
     ) AS outside ON true
 ),
 seen AS MATERIALIZED (
@@ -63,7 +63,7 @@ seen AS MATERIALIZED (
         lock.metadata, lock.acquired_at, lock.expires_at, lock.request_digest, lock.available_at,
         coalesce(lock.available_at <= clock_timestamp(), true) AS is_open,
         coalesce(
-            (lock.available_at IS NULL OR lock.available_at <= clock_timestamp()) AND lock.last_waiter IS NOT NULL
+            (lock.available_at IS NULL OR lock.available_at <= clock_timestamp()) AND lock.last_waiter_id IS NOT NULL
             OR lock.session_until <= least(lock.expires_at, clock_timestamp()), false) AS unsettled,
         lock.expires_at > clock_timestamp() AND lock.token_id = caller.token_id
             AND lock.idempotency_digest = caller.idempotency_digest AS recognised
@@ -72,8 +72,8 @@ seen AS MATERIALIZED (
     LEFT JOIN LATERAL (
         SELECT
             id, lease_id, fencing_token, holder_id, token_id, owner, metadata, acquired_at, expires_at,
-            idempotency_digest, request_digest, last_waiter,
-            CASE WHEN tied_to IS NOT NULL THEN octo_session_ends_at(tied_to) END AS session_until,
+            idempotency_digest, request_digest, last_waiter_id,
+            CASE WHEN bound_session_id IS NOT NULL THEN octo_session_ends_at(bound_session_id) END AS session_until,
             coalesce(available_at, expires_at + lock_delay_seconds * interval '1 second') AS available_at
         FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = wanted.name LIMIT 1
     ) AS lock ON true
@@ -84,7 +84,7 @@ unsettled AS MATERIALIZED (
 ),
 -- The retry of a request whose answer was lost: its lease, as it is.
 kept AS MATERIALIZED (
-    SELECT seen.*, CASE WHEN seen.request_digest = caller.request_digest THEN 'kept' ELSE 'key_reused' END AS verdict
+    SELECT seen.*, CASE WHEN seen.request_digest = caller.request_digest THEN 'recognised' ELSE 'idempotency_conflict' END AS verdict
     FROM seen CROSS JOIN caller
     WHERE seen.recognised
     ORDER BY seen.turn
@@ -99,7 +99,7 @@ locked AS MATERIALIZED (
     WHERE seen.is_open
       AND (SELECT names IS NULL FROM unsettled)
       AND (SELECT refusal IS NULL AND NOT space_is_full FROM caller)
-      AND lock.last_waiter IS NULL
+      AND lock.last_waiter_id IS NULL
       AND coalesce(
             coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second')
             <= clock_timestamp(), true)
@@ -128,7 +128,7 @@ updated AS (
         holder_id = octo_holder_id(caller.public_id, caller.session_id),
         token_id = caller.token_id,
         session_id = caller.session_id,
-        tied_to = caller.tied_to,
+        bound_session_id = caller.bound_session_id,
         owner = caller.owner,
         metadata = caller.metadata,
         ttl_seconds = caller.ttl_seconds,
@@ -138,7 +138,7 @@ updated AS (
         renewals = 0,
         idempotency_digest = caller.idempotency_digest,
         request_digest = caller.request_digest,
-        sweep_at = clock.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
+        next_sweep_at = clock.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
         lock_delay_seconds = caller.lock_delay_seconds,
         available_at = NULL,
         changed_at = clock.now
@@ -153,8 +153,8 @@ updated AS (
 inserted AS (
     INSERT INTO octo_lock AS lock (
         space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds, acquired_at,
-        renewed_at, expires_at, renewals, idempotency_digest, request_digest, sweep_at, lock_delay_seconds,
-        session_id, tied_to, created_at, changed_at
+        renewed_at, expires_at, renewals, idempotency_digest, request_digest, next_sweep_at, lock_delay_seconds,
+        session_id, bound_session_id, created_at, changed_at
     )
     SELECT
         caller.space_id, newcomer.name, octo_next_fencing_token(0, clock.now), gen_random_uuid(),
@@ -162,7 +162,7 @@ inserted AS (
         clock.now, clock.now, clock.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
         0, caller.idempotency_digest, caller.request_digest,
         clock.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
-        caller.lock_delay_seconds, caller.session_id, caller.tied_to, clock.now, clock.now
+        caller.lock_delay_seconds, caller.session_id, caller.bound_session_id, clock.now, clock.now
     FROM newcomer
     CROSS JOIN caller
     CROSS JOIN clock
@@ -189,8 +189,8 @@ recorded AS (
             1 AS step, clock.now AS at, 'expired' AS kind, caller.team_id, caller.space_id, locked.name,
             locked.fencing_token, locked.owner, locked.holder_id, locked.metadata, locked.token_id,
             'system' AS actor_kind, NULL::bigint AS actor_id, 'expiry' AS actor_name, caller.channel,
-            NULL::inet AS address, caller.request_id, octo_ms(locked.expires_at - locked.acquired_at) AS held_ms,
-            octo_ms(clock.now - locked.expires_at) AS overdue_ms
+            NULL::inet AS address, caller.request_id, octo_interval_ms(locked.expires_at - locked.acquired_at) AS held_ms,
+            octo_interval_ms(clock.now - locked.expires_at) AS overdue_ms
         FROM updated
         JOIN locked USING (name)
         CROSS JOIN clock
@@ -208,13 +208,13 @@ recorded AS (
 )
 SELECT
     CASE
-        WHEN unsettled.names IS NOT NULL THEN 'settle'
-        WHEN caller.refusal = 'known' THEN coalesce(kept.verdict, 'again')
+        WHEN unsettled.names IS NOT NULL THEN 'needs_handover'
+        WHEN caller.refusal = 'known' THEN coalesce(kept.verdict, 'retry')
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
         WHEN granted.expires_at > clock_timestamp() THEN 'acquired'
         WHEN open.name IS NULL THEN 'held'
         WHEN caller.space_is_full THEN 'space_full'
-        ELSE 'again'
+        ELSE 'retry'
     END AS verdict,
     CASE
         WHEN caller.refusal = 'known' THEN kept.name

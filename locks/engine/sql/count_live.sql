@@ -18,7 +18,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT FROM octo_lock AS lock
         WHERE lock.space_id = due.space_id AND lock.lease_id IS NOT NULL AND lock.expires_at > now()
-          AND (lock.tied_to IS NULL OR lock.tied_to <> ALL (ARRAY(SELECT id FROM octo_dead_session)))
+          AND (lock.bound_session_id IS NULL OR lock.bound_session_id <> ALL (ARRAY(SELECT id FROM octo_expired_session)))
         LIMIT due.max_live_locks
     ) AS held
 ) AS live

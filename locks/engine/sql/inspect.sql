@@ -6,9 +6,9 @@ SELECT
     caller.n,
     CASE
         WHEN caller.refusal IS NOT NULL THEN caller.refusal
-        WHEN lock.lives_until > clock.now THEN 'held'
+        WHEN lock.effective_expires_at > clock.now THEN 'held'
         WHEN lock.available_at > clock.now
-             OR lock.lives_until + lock.lock_delay_seconds * interval '1 second' > clock.now THEN 'delayed'
+             OR lock.effective_expires_at + lock.lock_delay_seconds * interval '1 second' > clock.now THEN 'delayed'
         ELSE 'free'
     END AS verdict,
     caller.name,
@@ -18,18 +18,18 @@ SELECT
     lock.metadata,
     lock.acquired_at,
     lock.renewed_at,
-    lock.lives_until AS expires_at,
+    lock.effective_expires_at AS expires_at,
     lock.session_id IS NOT NULL AS session_id_present,
-    coalesce(lock.available_at, lock.lives_until + lock.lock_delay_seconds * interval '1 second') AS available_at,
-    CASE WHEN lock.last_waiter IS NULL THEN 0 ELSE (
+    coalesce(lock.available_at, lock.effective_expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
+    CASE WHEN lock.last_waiter_id IS NULL THEN 0 ELSE (
         SELECT count(*)::int FROM octo_waiter
         WHERE octo_waiter.space_id = caller.space_id AND octo_waiter.name = caller.name
           AND octo_waiter.lease_id IS NULL
     ) END AS waiters,
-    CASE WHEN lock.last_waiter IS NOT NULL THEN (
-        SELECT json_agg(json_build_object('owner', owner, 'since', waiting_since))
+    CASE WHEN lock.last_waiter_id IS NOT NULL THEN (
+        SELECT json_agg(json_build_object('owner', owner, 'since', enqueued_at))
         FROM (
-            SELECT owner, waiting_since FROM octo_waiter
+            SELECT owner, enqueued_at FROM octo_waiter
             WHERE octo_waiter.space_id = caller.space_id AND octo_waiter.name = caller.name
               AND octo_waiter.lease_id IS NULL
             ORDER BY octo_waiter.arrival, octo_waiter.id
@@ -45,7 +45,7 @@ FROM (
         CASE
             WHEN live.token_id IS NULL THEN 'unauthenticated'
             WHEN NOT 'locks:read' = ANY (live.scopes) THEN 'scope_missing'
-            WHEN NOT octo_name_is_within(request.name, live.prefixes) THEN 'name_not_allowed'
+            WHEN NOT octo_name_matches_prefixes(request.name, live.prefixes) THEN 'name_not_allowed'
         END AS refusal
     FROM json_to_recordset($1::json) AS request (n int, digest text, name text)
     LEFT JOIN LATERAL (
@@ -56,7 +56,7 @@ CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
 LEFT JOIN LATERAL (
     SELECT
         octo_lock.*,
-        octo_lives_until(octo_lock.expires_at, octo_lock.tied_to) AS lives_until
+        octo_effective_expiry(octo_lock.expires_at, octo_lock.bound_session_id) AS effective_expires_at
     FROM octo_lock
     WHERE caller.refusal IS NULL AND octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name
     LIMIT 1

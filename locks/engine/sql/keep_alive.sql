@@ -1,7 +1,7 @@
 -- Keep sessions alive: one row for each request of the batch, in its order.
 --
 -- $1 is a JSON array of requests.OfSession. The session is locked first and the clock read after: whoever finds out, under
--- a lock of its own, that the session is over (settle.sql) is waited for, and then it is over. Never revived, never
+-- a lock of its own, that the session is over (end_and_hand_over.sql) is waited for, and then it is over. Never revived, never
 -- shortened; nothing indexed changes, so it is one heap-only update however many locks the session has.
 WITH caller AS MATERIALIZED (
     SELECT

@@ -2,7 +2,7 @@
 --
 -- $1 digest (hex) · $2 prefix · $3 owner or null · $4 held, delayed or all · $5 limit · $6 name to go on after
 -- Planned with its values (never as a generic plan), so that `held` becomes one scan of the index of held locks.
--- The prefixes are compared in a CASE, about which the planner knows nothing: octo_name_is_within, inlined, looks to it as if
+-- The prefixes are compared in a CASE, about which the planner knows nothing: octo_name_matches_prefixes, inlined, looks to it as if
 -- it left so few rows that sorting them were cheaper than the index.
 -- There is always a row: without locks on the page it carries the verdict and the total only.
 SELECT
@@ -34,11 +34,11 @@ LEFT JOIN LATERAL (
           AND ($3::text IS NULL OR lock.owner = $3)
           AND ($4::text <> 'held' OR (
                 lock.lease_id IS NOT NULL AND lock.expires_at > clock.now
-                AND (lock.tied_to IS NULL OR lock.tied_to <> ALL (ARRAY(SELECT id FROM octo_dead_session)))))
+                AND (lock.bound_session_id IS NULL OR lock.bound_session_id <> ALL (ARRAY(SELECT id FROM octo_expired_session)))))
           AND ($4::text <> 'delayed' OR (
-                coalesce(octo_lives_until(lock.expires_at, lock.tied_to) <= clock.now, true)
+                coalesce(octo_effective_expiry(lock.expires_at, lock.bound_session_id) <= clock.now, true)
                 AND coalesce(
-                    lock.available_at, octo_lives_until(lock.expires_at, lock.tied_to) + lock.lock_delay_seconds * interval '1 second'
+                    lock.available_at, octo_effective_expiry(lock.expires_at, lock.bound_session_id) + lock.lock_delay_seconds * interval '1 second'
                 ) > clock.now))
         LIMIT 10001
     ) AS matching
@@ -47,14 +47,14 @@ LEFT JOIN LATERAL (
     SELECT
         lock.name,
         CASE
-            WHEN standing.lives_until > clock.now THEN 'held'
+            WHEN standing.effective_expires_at > clock.now THEN 'held'
             WHEN lock.available_at > clock.now
-                 OR standing.lives_until + lock.lock_delay_seconds * interval '1 second' > clock.now THEN 'delayed'
+                 OR standing.effective_expires_at + lock.lock_delay_seconds * interval '1 second' > clock.now THEN 'delayed'
             ELSE 'free'
         END AS status,
         lock.fencing_token, lock.holder_id, lock.owner, lock.metadata, lock.acquired_at, lock.renewed_at,
-        standing.lives_until AS expires_at, lock.session_id IS NOT NULL AS session_id_present,
-        coalesce(lock.available_at, standing.lives_until + lock.lock_delay_seconds * interval '1 second') AS available_at,
+        standing.effective_expires_at AS expires_at, lock.session_id IS NOT NULL AS session_id_present,
+        coalesce(lock.available_at, standing.effective_expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
         (
             SELECT count(*)::int FROM octo_waiter
             WHERE octo_waiter.space_id = lock.space_id AND octo_waiter.name = lock.name
@@ -62,7 +62,7 @@ LEFT JOIN LATERAL (
         ) AS waiters
     FROM octo_lock AS lock
     -- Once for each row.
-    CROSS JOIN LATERAL (SELECT octo_lives_until(lock.expires_at, lock.tied_to) AS lives_until OFFSET 0) AS standing
+    CROSS JOIN LATERAL (SELECT octo_effective_expiry(lock.expires_at, lock.bound_session_id) AS effective_expires_at OFFSET 0) AS standing
     WHERE caller.refusal IS NULL
       AND lock.space_id = caller.space_id
       AND lock.name > $6::text
@@ -71,10 +71,10 @@ LEFT JOIN LATERAL (
       AND ($3::text IS NULL OR lock.owner = $3)
       AND ($4::text <> 'held' OR (
                 lock.lease_id IS NOT NULL AND lock.expires_at > clock.now
-                AND (lock.tied_to IS NULL OR lock.tied_to <> ALL (ARRAY(SELECT id FROM octo_dead_session)))))
+                AND (lock.bound_session_id IS NULL OR lock.bound_session_id <> ALL (ARRAY(SELECT id FROM octo_expired_session)))))
       AND ($4::text <> 'delayed' OR (
-            coalesce(standing.lives_until <= clock.now, true)
-            AND coalesce(lock.available_at, standing.lives_until + lock.lock_delay_seconds * interval '1 second')
+            coalesce(standing.effective_expires_at <= clock.now, true)
+            AND coalesce(lock.available_at, standing.effective_expires_at + lock.lock_delay_seconds * interval '1 second')
                 > clock.now))
     ORDER BY lock.name
     LIMIT $5::int

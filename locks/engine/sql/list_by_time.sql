@@ -28,11 +28,11 @@ LEFT JOIN LATERAL (
         WHERE caller.refusal IS NULL
           AND lock.space_id = caller.space_id
           AND starts_with(lock.name, $2::text)
-          AND octo_name_is_within(lock.name, caller.prefixes)
+          AND octo_name_matches_prefixes(lock.name, caller.prefixes)
           AND ($3::text IS NULL OR lock.owner = $3)
           AND lock.lease_id IS NOT NULL
           AND lock.expires_at > clock.now
-          AND (lock.tied_to IS NULL OR lock.tied_to <> ALL (ARRAY(SELECT id FROM octo_dead_session)))
+          AND (lock.bound_session_id IS NULL OR lock.bound_session_id <> ALL (ARRAY(SELECT id FROM octo_expired_session)))
         LIMIT 10001
     ) AS matching
 ) AS total ON true
@@ -41,24 +41,24 @@ LEFT JOIN LATERAL (
         lock.name,
         'held' AS status,
         lock.fencing_token, lock.holder_id, lock.owner, lock.metadata, lock.acquired_at, lock.renewed_at,
-        lock.lives_until AS expires_at, lock.session_id IS NOT NULL AS session_id_present,
-        lock.lives_until + lock.lock_delay_seconds * interval '1 second' AS available_at,
+        lock.effective_expires_at AS expires_at, lock.session_id IS NOT NULL AS session_id_present,
+        lock.effective_expires_at + lock.lock_delay_seconds * interval '1 second' AS available_at,
         (
             SELECT count(*)::int FROM octo_waiter
             WHERE octo_waiter.space_id = lock.space_id AND octo_waiter.name = lock.name
               AND octo_waiter.lease_id IS NULL
         ) AS waiters
-    FROM octo_standing AS lock
+    FROM octo_lock_state AS lock
     WHERE caller.refusal IS NULL
       AND lock.space_id = caller.space_id
-      AND (CASE $4::text WHEN 'expires_at' THEN lock.lives_until ELSE lock.acquired_at END, lock.name)
+      AND (CASE $4::text WHEN 'expires_at' THEN lock.effective_expires_at ELSE lock.acquired_at END, lock.name)
           > ($7::timestamptz, $6::text)
       AND starts_with(lock.name, $2::text)
-      AND octo_name_is_within(lock.name, caller.prefixes)
+      AND octo_name_matches_prefixes(lock.name, caller.prefixes)
       AND ($3::text IS NULL OR lock.owner = $3)
       AND lock.lease_id IS NOT NULL
-      AND lock.lives_until > clock.now
-    ORDER BY CASE $4::text WHEN 'expires_at' THEN lock.lives_until ELSE lock.acquired_at END, lock.name
+      AND lock.effective_expires_at > clock.now
+    ORDER BY CASE $4::text WHEN 'expires_at' THEN lock.effective_expires_at ELSE lock.acquired_at END, lock.name
     LIMIT $5::int
 ) AS page ON true
 ORDER BY CASE $4::text WHEN 'expires_at' THEN page.expires_at ELSE page.acquired_at END, page.name

@@ -20,7 +20,7 @@ WITH caller AS MATERIALIZED (
 ),
 opened AS (
     INSERT INTO octo_session (
-        id, space_id, token_id, owner, metadata, ttl_seconds, created_at, kept_alive_at, expires_at, sweep_at
+        id, space_id, token_id, owner, metadata, ttl_seconds, created_at, kept_alive_at, expires_at, next_sweep_at
     )
     SELECT
         gen_random_uuid(), space_id, token_id, coalesce(owner, token_name), metadata, ttl_seconds, now, now,

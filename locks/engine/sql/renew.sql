@@ -15,7 +15,7 @@ WITH caller AS MATERIALIZED (
         CASE
             WHEN live.token_id IS NULL THEN 'unauthenticated'
             WHEN NOT 'locks:write' = ANY (live.scopes) THEN 'scope_missing'
-            WHEN NOT octo_name_is_within(request.name, live.prefixes) THEN 'name_not_allowed'
+            WHEN NOT octo_name_matches_prefixes(request.name, live.prefixes) THEN 'name_not_allowed'
             WHEN request.ttl_seconds > live.max_ttl_seconds THEN 'ttl_too_long'
         END AS refusal
     FROM json_to_recordset($1::json) AS request (
@@ -32,13 +32,13 @@ seen AS MATERIALIZED (
             WHEN lock.lease_id = caller.lease_id THEN
                 CASE WHEN lock.session_until <= clock_timestamp() THEN 'unsettled' ELSE 'ours' END
             WHEN least(lock.expires_at, lock.session_until) > clock_timestamp() THEN 'held_by_another'
-            ELSE 'no_lease'
+            ELSE 'not_held'
         END AS state
     FROM caller
     LEFT JOIN LATERAL (
         SELECT
             id, lease_id, expires_at,
-            CASE WHEN tied_to IS NOT NULL THEN octo_session_ends_at(tied_to) END AS session_until
+            CASE WHEN bound_session_id IS NOT NULL THEN octo_session_ends_at(bound_session_id) END AS session_until
         FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
     ) AS lock ON true
     WHERE caller.refusal IS NULL
@@ -62,10 +62,10 @@ decided AS MATERIALIZED (
         locked.*,
         CASE
             WHEN NOT locked.ours THEN
-                CASE WHEN locked.expires_at > clock.now THEN 'held_by_another' ELSE 'no_lease' END
-            WHEN locked.expires_at <= clock.now THEN 'no_lease'
+                CASE WHEN locked.expires_at > clock.now THEN 'held_by_another' ELSE 'not_held' END
+            WHEN locked.expires_at <= clock.now THEN 'not_held'
             WHEN locked.session_until <= clock.now THEN NULL
-            WHEN locked.acquired_at + locked.max_hold_seconds * interval '1 second' <= clock.now THEN 'held_too_long'
+            WHEN locked.acquired_at + locked.max_hold_seconds * interval '1 second' <= clock.now THEN 'max_hold_reached'
             ELSE 'renewed'
         END AS verdict,
         -- A clock that was set back takes nothing from a lease.
@@ -83,7 +83,7 @@ updated AS (
         renewed_at = last.now,
         ttl_seconds = last.ttl_seconds,
         renewals = lock.renewals + 1,
-        sweep_at = least(lock.sweep_at, last.until)
+        next_sweep_at = least(lock.next_sweep_at, last.until)
     FROM (SELECT DISTINCT ON (id) * FROM decided WHERE verdict = 'renewed' ORDER BY id, n DESC) AS last
     WHERE lock.id = last.id
 )
@@ -91,8 +91,8 @@ SELECT
     caller.n,
     coalesce(
         caller.refusal, decided.verdict,
-        CASE seen.state WHEN 'ours' THEN NULL WHEN 'unsettled' THEN 'settle' ELSE seen.state END,
-        'again'
+        CASE seen.state WHEN 'ours' THEN NULL WHEN 'unsettled' THEN 'needs_handover' ELSE seen.state END,
+        'retry'
     ) AS verdict,
     caller.name,
     caller.lease_id,

@@ -8,10 +8,10 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 
-from locks.actions import people
-from locks.actions.audit import Actor
-from locks.actions.sign_in import find_person
 from locks.models import User
+from locks.services import accounts
+from locks.services.audit import Actor
+from locks.services.sign_in import find_person
 
 TRIES = 3
 
@@ -27,7 +27,7 @@ class Command(changepassword.Command):
             raise CommandError(f"There is nobody called {wanted}.")
         self.stdout.write(f"A new password for {user}.")
         password = self._ask(user)
-        people.set_password(actor=Actor.of_shell(), user=user, password=password)
+        accounts.set_password(actor=Actor.of_shell(), user=user, password=password)
         return f"{user} has a new password and is signed out everywhere."
 
     def _ask(self, user: User) -> str:

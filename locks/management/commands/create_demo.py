@@ -15,20 +15,20 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection, transaction
 
-from locks.actions import tokens
-from locks.actions.audit import Actor
-from locks.bearer import parse
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire, count_live, keep_alive, release, renew
 from locks.engine.verdicts import Verdict
-from locks.history.rollup import rollup
-from locks.management.demo_cast import REASONS, STANDING, WORK, Work
+from locks.events.history.rollup import rollup
+from locks.management.demo_data import REASONS, STANDING, WORK, Work
 from locks.management.demo_demand import Demand
-from locks.management.demo_line import Asker, Line, holder_id
+from locks.management.demo_queue import Asker, Line, holder_id
 from locks.management.demo_trouble import Trouble
 from locks.models import Event, Lock, Membership, Role, Space, Team, Token, User
 from locks.models.token import PRESETS
+from locks.services import tokens
+from locks.services.audit import Actor
+from locks.token_format import parse
 
 # People and their helpers work by day; machines always.
 BY_DAY = ("ci", "agents")
@@ -52,7 +52,7 @@ class Command(BaseCommand):
         demo = Demo(seed=options["seed"], past=timedelta(days=options["days"]))
         demo.fill(password=password)
         # The worker would do it within a minute.
-        perform(rollup())
+        run(rollup())
         self.stdout.write(f"Team Harbor: sign in as {', '.join(PEOPLE)} with the password {password}")
         if options["play"]:
             try:
@@ -95,7 +95,7 @@ class Demo:
         self._demand.count(events)
         self._line = Line(space=self._space)
         self._stand(now, issued, curtain=_clock())
-        perform(count_live([self._space.pk]))
+        run(count_live([self._space.pk]))
         trouble = Trouble(space=self._space, line=self._line, now=_clock())
         self._session_id = trouble.brew(fleet=issued["cron"], person=User.objects.get(username="olga"))
 
@@ -103,13 +103,13 @@ class Demo:
         """A second of work: somebody claims, somebody renews, somebody is done. Who was at work stays at it."""
         for name, (fleet, lease) in self._kept.items():
             if self._chance.random() < 0.1:
-                perform(renew([requests.Renew(digest=self._digests[fleet], name=name, lease_id=lease)]))
+                run(renew([requests.Renew(digest=self._digests[fleet], name=name, lease_id=lease)]))
         for work in WORK:
             if work.name.startswith(("cache/", "cron/inv", "path:", "deploy/web")) and self._chance.random() < 0.3:
                 self._act(work)
         if self._chance.random() < 0.1:
             digest = self._digests["cron"]
-            perform(keep_alive([requests.OfSession(digest=digest, session_id=self._session_id)]))
+            run(keep_alive([requests.SessionRef(digest=digest, session_id=self._session_id)]))
         now = _clock()
         gave_up, taking = self._line.ask_again(now=now)
         for asker in taking:
@@ -118,7 +118,7 @@ class Demo:
 
     def _take(self, asker: Asker) -> None:
         asked = requests.Acquire(digest=self._digests[asker.token.name], name=asker.name, owner=asker.owner)
-        (outcome,) = perform(acquire([asked]))
+        (outcome,) = run(acquire([asked]))
         if outcome.verdict == Verdict.ACQUIRED and outcome.lease_id is not None:
             self._kept[asker.name] = (asker.token.name, outcome.lease_id)
             self._line.leave(asker)
@@ -131,18 +131,18 @@ class Demo:
                 digest=digest, name=work.name, ttl_seconds=20, owner=self._chance.choice(work.owners),
                 metadata=self._metadata(work),
             )  # fmt: skip
-            (outcome,) = perform(acquire([asked]))
+            (outcome,) = run(acquire([asked]))
             if outcome.verdict == Verdict.ACQUIRED and outcome.lease_id is not None:
                 self._leases[work.name] = outcome.lease_id
         elif self._chance.random() < 0.06:
             # Its worker died: the lease runs out.
             del self._leases[work.name]
         elif self._chance.random() < 0.75:
-            (renewed,) = perform(renew([requests.Renew(digest=digest, name=work.name, lease_id=lease)]))
+            (renewed,) = run(renew([requests.Renew(digest=digest, name=work.name, lease_id=lease)]))
             if renewed.verdict != Verdict.RENEWED:
                 del self._leases[work.name]
         else:
-            perform(release([requests.Release(digest=digest, name=work.name, lease_id=lease)]))
+            run(release([requests.Release(digest=digest, name=work.name, lease_id=lease)]))
             del self._leases[work.name]
 
     def _issue(self, name: str) -> Token:
@@ -218,7 +218,7 @@ class Demo:
                 lease_id=lease, holder_id=self._holder_ids[token.pk], token=token,
                 owner=work.owners[0], metadata=self._metadata(work), ttl_seconds=work.ttl_seconds,
                 acquired_at=acquired, renewed_at=renewed, expires_at=expires,
-                renewals=max(1, standing.held * 2 // work.ttl_seconds), sweep_at=expires,
+                renewals=max(1, standing.held * 2 // work.ttl_seconds), next_sweep_at=expires,
             )  # fmt: skip
             self._line.stand(work.name, token=token, owners=standing.waiters, now=curtain)
         Lock.objects.create(

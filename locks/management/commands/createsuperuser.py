@@ -5,8 +5,8 @@ from typing import Any
 from django.contrib.auth.management.commands import createsuperuser
 from django.db.models.signals import post_save
 
-from locks.actions.audit import Actor, record
 from locks.models import EventKind, User
+from locks.services.audit import Actor, record
 
 
 class Command(createsuperuser.Command):

@@ -7,13 +7,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import IntegrityError
 
-from locks.actions import clock, tokens
-from locks.actions.audit import Actor
 from locks.models import Scope, Space
 from locks.models.token import PRESETS
-from locks.token_terms import LONGEST_NAME, LONGEST_PREFIX, MOST_PREFIXES, is_name, is_prefix
+from locks.services import clock, tokens
+from locks.services.audit import Actor
+from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_name, is_prefix
 
-MOST_DAYS = 3_650
+MAX_DAYS = 3_650
 NEVER_WARNING = "this token never expires. If it leaks, it works until somebody revokes it."
 
 
@@ -45,22 +45,24 @@ class Command(BaseCommand):
         )
         parser.add_argument("--prefix", dest="prefixes", action="append", default=[], help="bind it to such names")
         life = parser.add_mutually_exclusive_group()
-        life.add_argument("--days", type=int, help=f"expires after this many days (default: {tokens.USUAL_LIFE.days})")
+        life.add_argument(
+            "--days", type=int, help=f"expires after this many days (default: {tokens.DEFAULT_LIFETIME.days})"
+        )
         life.add_argument("--never", action="store_true", help="never expires; the space has to allow that")
         parser.add_argument("--quiet", action="store_true", help="print the token and nothing else")
 
     def handle(self, **options: Any) -> None:
         space = find_space(team=options["team"], space=options["space"])
         days = options["days"]
-        if days is not None and not 1 <= days <= MOST_DAYS:
-            raise CommandError(f"--days must be at least 1 and at most {MOST_DAYS}.")
+        if days is not None and not 1 <= days <= MAX_DAYS:
+            raise CommandError(f"--days must be at least 1 and at most {MAX_DAYS}.")
         if not is_name(options["name"]):
-            raise CommandError(f"--name must be visible text of at most {LONGEST_NAME} characters.")
+            raise CommandError(f"--name must be visible text of at most {MAX_NAME} characters.")
         prefixes = list(dict.fromkeys(options["prefixes"]))
-        if len(prefixes) > MOST_PREFIXES or not all(is_prefix(prefix) for prefix in prefixes):
+        if len(prefixes) > MAX_PREFIXES or not all(is_prefix(prefix) for prefix in prefixes):
             raise CommandError(
-                f"--prefix must be visible text of at most {LONGEST_PREFIX} characters, without blanks; at most "
-                f"{MOST_PREFIXES} of them."
+                f"--prefix must be visible text of at most {MAX_PREFIX} characters, without blanks; at most "
+                f"{MAX_PREFIXES} of them."
             )
         try:
             plaintext, token = tokens.issue(

@@ -6,9 +6,9 @@ from allauth.mfa.models import Authenticator
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from locks.actions.audit import Actor, record
-from locks.actions.sign_in import find_person
 from locks.models import EventKind
+from locks.services.audit import Actor, record
+from locks.services.sign_in import find_person
 
 
 class Command(BaseCommand):

@@ -5,12 +5,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from locks.actions import tokens
-from locks.actions.audit import Actor
 from locks.models import Token
+from locks.services import tokens
+from locks.services.audit import Actor
 
 # As in the dashboard.
-LONGEST_REASON = 500
+MAX_REASON = 500
 
 
 class Command(BaseCommand):
@@ -25,13 +25,13 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         public_id, reason = options["public_id"], options["reason"]
-        if reason and len(reason) > LONGEST_REASON:
-            raise CommandError(f"--reason must have at most {LONGEST_REASON} characters.")
+        if reason and len(reason) > MAX_REASON:
+            raise CommandError(f"--reason must have at most {MAX_REASON} characters.")
         token = Token.objects.select_related("space__team").filter(public_id=public_id).first()
         if token is None:
             raise CommandError("There is no token with that public id.")
         actor = Actor.of_shell()
-        ended = tokens.end(actor=actor, token=token, reason=reason, release=options["release"])
+        ended = tokens.revoke_and_release(actor=actor, token=token, reason=reason, release=options["release"])
         if ended is None:
             raise CommandError(f"{token} was revoked already.")
         self.stdout.write(f"{token} in {token.space} is revoked.")

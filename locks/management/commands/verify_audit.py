@@ -4,15 +4,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from locks.engine.execution import perform
-from locks.history.verification import verify
+from locks.engine.execution import run
+from locks.events.history.verification import verify
 
 
 class Command(BaseCommand):
     help = "Re-play the audit history and compare it with the lock table; fails at the first contradiction."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        found = perform(verify())
+        found = run(verify())
         if found.contradictions:
             first, *others = found.contradictions
             more = "".join(f"\n  {other}" for other in others)

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from locks.api.limits import limits
-from locks.api.usage import usage
+from locks.api.usage_flusher import usage
 from tests.octoadmin import http_client
 from tests.octoadmin.fast_lane.lanes import running_lanes
 

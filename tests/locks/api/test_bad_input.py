@@ -154,14 +154,14 @@ class TestTokens:
         assert response["WWW-Authenticate"] == "Bearer"
 
     def test_every_wrong_token_gets_the_same_answer(self, call, space, red_space):
-        from locks import bearer
+        from locks import token_format
 
         revoked = issue(space, "revoked", "locks:read", "locks:write")
         Token.objects.filter(name="revoked").update(revoked_at="2020-01-01T00:00:00Z")
         expired = issue(space, "expired", "locks:read", "locks:write")
         Token.objects.filter(name="expired").update(expires_at="2020-01-01T00:00:00Z")
         answers = set()
-        for token in ("nonsense", "octo_abc_def", bearer.generate(), revoked, expired, "é" * 10):
+        for token in ("nonsense", "octo_abc_def", token_format.generate(), revoked, expired, "é" * 10):
             for method, path in (
                 ("POST", "/locks/a/acquire"),
                 ("GET", "/locks/a"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from locks.models import Scope, Space
-from locks.models.space import LONGEST_METADATA, LONGEST_TTL_SECONDS
+from locks.models.space import MAX_METADATA, MAX_TTL_SECONDS
 from tests.conftest import issue
 from tests.servers import running_server
 
@@ -20,7 +20,7 @@ GENEROUS = {"OCTO_REQUESTS_PER_SECOND": "100000", "OCTO_FAILED_AUTHENTICATIONS_P
 @pytest.mark.timeout(300)
 def test_every_answer_is_as_described(committed, space, tmp_path):
     # The widest limits that a space can have are the schema's.
-    Space.objects.filter(pk=space.pk).update(max_ttl_seconds=LONGEST_TTL_SECONDS, max_metadata_length=LONGEST_METADATA)
+    Space.objects.filter(pk=space.pk).update(max_ttl_seconds=MAX_TTL_SECONDS, max_metadata_length=MAX_METADATA)
     token = issue(space, "schemathesis", *Scope.values)
     with running_server(os.environ["DATABASE_URL"], **GENEROUS) as server:
         schema = server.api().call("GET", "/openapi.json").json()

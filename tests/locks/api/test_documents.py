@@ -6,7 +6,7 @@ from threading import Barrier
 import pytest
 import yaml
 
-from locks.api.views import documents
+from locks.api.views import openapi
 
 pytestmark = pytest.mark.django_db
 
@@ -41,12 +41,12 @@ def test_swagger_ui_is_served_by_ourselves(client):
 
 
 def test_whoever_asks_first_gets_the_same_document_also_all_at_once() -> None:
-    documents._drawn.cache_clear()
+    openapi._drawn.cache_clear()
     ready = Barrier(4)
 
     def first(_number: int) -> tuple[bytes, str]:
         ready.wait()
-        return documents._document("json")
+        return openapi._document("json")
 
     with ThreadPoolExecutor(4) as pool:
         assert len({id(document) for document, _ in pool.map(first, range(4))}) == 1

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from locks.history import export
+from locks.events.history import export
 from locks.models import Event, Space
 from tests.conftest import issue
 

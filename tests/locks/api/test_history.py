@@ -3,11 +3,11 @@
 import pytest
 from django.db import connection
 
-from locks.engine.execution import perform
-from locks.engine.upkeep import sweep
+from locks.engine.execution import run
+from locks.engine.maintenance import sweep
 from locks.models import Space, Token
 from tests.conftest import issue
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +34,7 @@ def acquire(call, name: str, **terms) -> dict:
 def test_the_life_of_a_lock_newest_first(call, auditor):
     lease = acquire(call, "deploy", owner="runner-7", metadata="build=1", ttl_seconds=2)
     pass_seconds(3)
-    perform(sweep())
+    run(sweep())
     again = acquire(call, "deploy", owner="runner-8")
     call("POST", "/locks/deploy/release", {"lease_id": again["lease_id"]})
     acquire(call, "deploy")

@@ -174,7 +174,7 @@ class TestIdempotencyKey:
 
 
 def test_the_spaces_limit_of_live_locks(call, space):
-    from locks.api.usage import usage
+    from locks.api.usage_flusher import usage
 
     Space.objects.filter(pk=space.pk).update(max_live_locks=1)
     call("POST", "/locks/a/acquire")

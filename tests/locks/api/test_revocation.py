@@ -9,7 +9,7 @@ import pytest
 
 from locks.models import Event
 from tests.conftest import issue
-from tests.locks.api.storm import request, storm
+from tests.locks.api.load import request, storm
 from tests.servers import running_server
 
 CONNECTIONS = 32

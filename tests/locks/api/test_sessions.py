@@ -4,11 +4,11 @@ from uuid import uuid4
 
 import pytest
 
-from locks.actions import tokens
-from locks.actions.audit import Actor
 from locks.models import Token
+from locks.services import tokens
+from locks.services.audit import Actor
 from tests.conftest import issue
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.usefixtures("lane")
 

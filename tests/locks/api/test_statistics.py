@@ -7,22 +7,22 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import Sum
 
-from locks.api.tallies import tallies
-from locks.api.usage import usage
-from locks.engine.execution import perform
-from locks.engine.upkeep import sweep
-from locks.history import statistics
-from locks.history.distribution import bucket_of, percentile
-from locks.history.rollup import rollup
-from locks.models import Event, Measure, MinuteBucket, MinuteContention, MinuteCount
-from tests.locks.engine.passing_time import pass_seconds
-from tests.locks.open_transactions import outlast_open_transactions
+from locks.api.usage_counters import tallies
+from locks.api.usage_flusher import usage
+from locks.engine.execution import run
+from locks.engine.maintenance import sweep
+from locks.events.history import statistics
+from locks.events.history.histogram import bucket_of, percentile
+from locks.events.history.rollup import rollup
+from locks.models import Event, Measure, StatsContention, StatsHistogram, StatsMinute
+from tests.locks.engine.time_travel import pass_seconds
+from tests.locks.events.open_transactions import outlast_open_transactions
 
 FIELDS = ("acquired", "released", "expired", "forced", "renewed", "refused", "waited")
 
 
 def totals() -> dict[str, int]:
-    sums = MinuteCount.objects.aggregate(**{field: Sum(field) for field in FIELDS})
+    sums = StatsMinute.objects.aggregate(**{field: Sum(field) for field in FIELDS})
     return {field: value for field, value in sums.items() if value}
 
 
@@ -34,7 +34,7 @@ def _lively(call) -> None:
         call("POST", f"/locks/{name}/release", {"lease_id": lease["lease_id"]})
     call("POST", "/locks/c/acquire", {"ttl_seconds": 2})
     pass_seconds(3)
-    perform(sweep())
+    run(sweep())
     call("POST", "/locks/d/acquire")
     call("POST", "/locks/d/force-release", {"reason": "stuck"})
     lease = call("POST", "/locks/e/acquire").json()
@@ -49,20 +49,20 @@ def _lively(call) -> None:
 def test_everything_is_counted_once() -> None:
     usage.flush()
     outlast_open_transactions()
-    perform(rollup())
+    run(rollup())
     expected = {"acquired": 5, "released": 2, "expired": 1, "forced": 1, "renewed": 2, "refused": 3}
     assert totals() == expected
     usage.flush()
-    perform(rollup())
+    run(rollup())
     assert totals() == expected
-    assert MinuteBucket.objects.filter(measure="hold").aggregate(n=Sum("count"))["n"] == 4
-    assert MinuteContention.objects.filter(name="e").aggregate(n=Sum("refused"))["n"] >= 2
+    assert StatsHistogram.objects.filter(measure="hold").aggregate(n=Sum("count"))["n"] == 4
+    assert StatsContention.objects.filter(name="e").aggregate(n=Sum("refused"))["n"] >= 2
 
 
 @pytest.mark.usefixtures("committed", "_lively")
 def test_rollups_at_once_count_nothing_twice() -> None:
     def run() -> None:
-        perform(rollup())
+        run(rollup())
         connection.close()
 
     outlast_open_transactions()
@@ -71,7 +71,7 @@ def test_rollups_at_once_count_nothing_twice() -> None:
         thread.start()
     for thread in rollups:
         thread.join()
-    perform(rollup())
+    run(rollup())
     assert totals() == {"acquired": 5, "released": 2, "expired": 1, "forced": 1}
 
 
@@ -92,12 +92,12 @@ def test_an_event_that_commits_late_is_counted_after_all(call, space) -> None:
     writer.start()
     written.wait()
     call("POST", "/locks/prompt/acquire")
-    perform(rollup())
+    run(rollup())
     assert totals() == {}
     done.set()
     writer.join()
     outlast_open_transactions()
-    perform(rollup())
+    run(rollup())
     assert totals() == {"acquired": 2}
 
 
@@ -106,10 +106,10 @@ def test_a_refusal_writes_nothing_until_the_flush(call) -> None:
     call("POST", "/locks/a/acquire")
     for _ in range(50):
         call("POST", "/locks/a/acquire")
-    assert not MinuteCount.objects.exists()
+    assert not StatsMinute.objects.exists()
     usage.flush()
     assert totals() == {"refused": 50}
-    assert MinuteContention.objects.aggregate(n=Sum("refused"))["n"] == 50
+    assert StatsContention.objects.aggregate(n=Sum("refused"))["n"] == 50
     assert Event.objects.filter(kind="acquired").count() == 1
 
 
@@ -129,7 +129,7 @@ def test_waits_are_counted_with_their_length(space) -> None:
         tallies.count_wait(space_id=space.pk, now=now, milliseconds=milliseconds)
     usage.flush()
     assert totals() == {"waited": 3}
-    buckets = dict(MinuteBucket.objects.filter(measure="wait").values_list("bucket", "count"))
+    buckets = dict(StatsHistogram.objects.filter(measure="wait").values_list("bucket", "count"))
     assert buckets == {bucket_of(10): 2, bucket_of(1000): 1}
 
 
@@ -141,7 +141,7 @@ def test_waits_and_refusals_of_a_name_add_up(call, space) -> None:
     for milliseconds in (10, 1000):
         tallies.count_wait(space_id=space.pk, now=now, milliseconds=milliseconds, name="a")
     usage.flush()
-    row = MinuteContention.objects.filter(name="a").aggregate(
+    row = StatsContention.objects.filter(name="a").aggregate(
         refused=Sum("refused"), waited=Sum("waited"), waited_ms=Sum("waited_ms")
     )
     assert row == {"refused": 1, "waited": 2, "waited_ms": 1010}
@@ -156,8 +156,8 @@ def test_the_database_makes_the_same_buckets(space) -> None:
             channel="api",
         )  # fmt: skip
     outlast_open_transactions()
-    perform(rollup())
-    buckets = MinuteBucket.objects.values_list("bucket").annotate(n=Sum("count")).values_list("bucket", "n")
+    run(rollup())
+    buckets = StatsHistogram.objects.values_list("bucket").annotate(n=Sum("count")).values_list("bucket", "n")
     expected: dict[int, int] = {}
     for held_ms in durations:
         expected[bucket_of(held_ms)] = expected.get(bucket_of(held_ms), 0) + 1
@@ -179,12 +179,12 @@ def test_a_window_is_the_sum_of_its_minutes(space, red_space) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for minute in range(10):
         at = start + timedelta(minutes=minute)
-        MinuteCount.objects.create(space_id=space.pk, minute=at, acquired=minute)
-        MinuteBucket.objects.create(space_id=space.pk, minute=at, measure="hold", bucket=bucket_of(1000), count=9)
-        MinuteBucket.objects.create(space_id=space.pk, minute=at, measure="hold", bucket=bucket_of(60_000), count=1)
+        StatsMinute.objects.create(space_id=space.pk, minute=at, acquired=minute)
+        StatsHistogram.objects.create(space_id=space.pk, minute=at, measure="hold", bucket=bucket_of(1000), count=9)
+        StatsHistogram.objects.create(space_id=space.pk, minute=at, measure="hold", bucket=bucket_of(60_000), count=1)
         for name, refused in (("busy", 5), ("calm", 1)):
-            MinuteContention.objects.create(space_id=space.pk, minute=at, name=name, refused=refused)
-            MinuteContention.objects.create(space_id=red_space.pk, minute=at, name=f"red {name}", refused=99)
+            StatsContention.objects.create(space_id=space.pk, minute=at, name=name, refused=refused)
+            StatsContention.objects.create(space_id=red_space.pk, minute=at, name=f"red {name}", refused=99)
     window = {"since": start + timedelta(minutes=2), "until": start + timedelta(minutes=5)}
     assert [one.acquired for one in statistics.by_minute(space.pk, **window)] == [2, 3, 4]
     assert statistics.most_contended(space.pk, **window) == [("busy", 15), ("calm", 3)]

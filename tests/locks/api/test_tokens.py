@@ -9,11 +9,11 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from locks.actions import teams, tokens
-from locks.actions.audit import Actor
-from locks.api.usage import usage
+from locks.api.usage_flusher import usage
 from locks.dashboard.tokens import find_token
 from locks.models import Event, Lock, Space, Token
+from locks.services import teams, tokens
+from locks.services.audit import Actor
 from tests.conftest import issue
 
 pytestmark = pytest.mark.django_db
@@ -160,7 +160,7 @@ def test_revoking_can_release_what_the_token_holds_and_says_how_much(call, manag
     for name, terms in (("plain", {}), ("of-session", {"session_id": session}), ("wanted", {})):
         call("POST", f"/locks/{name}/acquire", {"ttl_seconds": 600, **terms}, token=worker_token)
     call("POST", "/locks/of-another/acquire", {"ttl_seconds": 600}, token=managing)
-    Lock.objects.filter(name="wanted").update(last_waiter=1)
+    Lock.objects.filter(name="wanted").update(last_waiter_id=1)
     public_id = worker_token.split("_")[1]
     ended = call("DELETE", f"/tokens/{public_id}?leases=release", token=managing)
     assert (ended.status_code, ended.json()) == (200, {"public_id": public_id, "released": 3, "left": 0})

@@ -11,17 +11,17 @@ from uuid import UUID
 import pytest
 from django.db import connection, transaction
 
-from locks.api.views import watching
-from locks.bearer import parse
+from locks.api.views import watch
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release, open_session, release, renew
+from locks.events.stream import streaming
+from locks.events.stream.snapshot import one_snapshot
+from locks.events.stream.watchers import Watcher
 from locks.models import Lock, Token
-from locks.watching import streaming
-from locks.watching.starting import one_snapshot
-from locks.watching.watchers import Watcher
+from locks.token_format import parse
 from tests.conftest import issue
-from tests.locks.event_stream import EventStream, Heard
+from tests.locks.events.event_stream import EventStream, Heard
 from tests.octoadmin.asgi_client import Client
 from tests.servers import RunningServer, running_server
 
@@ -38,10 +38,10 @@ class Worker:
 
     def takes(self, *names: str, **terms) -> dict[str, UUID]:
         asked = [requests.Acquire(digest=self.digest, name=name, **terms) for name in names]
-        return {outcome.name: outcome.lease_id for outcome in perform(acquire(asked))}
+        return {outcome.name: outcome.lease_id for outcome in run(acquire(asked))}
 
     def gives_back(self, leases: dict[str, UUID]) -> None:
-        perform(release([requests.Release(digest=self.digest, name=name, lease_id=leases[name]) for name in leases]))
+        run(release([requests.Release(digest=self.digest, name=name, lease_id=leases[name]) for name in leases]))
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_watcher_hears_of_one_lock_and_another_of_a_prefix(watch, worker, oper
     stranger.takes("jobs/a", "jobs/c")
     worker.gives_back({"jobs/a": held["jobs/a"]})
     operator = parse(operator_token).digest.hex()
-    perform(force_release([requests.ForceRelease(digest=operator, name="jobs/b", reason="stuck")]))
+    run(force_release([requests.ForceRelease(digest=operator, name="jobs/b", reason="stuck")]))
     again = worker.takes("jobs/a", metadata="build=2", owner="runner-8", ttl_seconds=60)
     released, acquired = next(ones), next(ones)
     assert (released.event, released.data["owner"], released.data["metadata"]) == ("released", "runner-7", "build=1")
@@ -98,7 +98,7 @@ def test_a_watcher_hears_of_one_lock_and_another_of_a_prefix(watch, worker, oper
     assert next_one(narrows) == ("force_released", "jobs/b")
 
     digest = worker.digest
-    perform(renew([requests.Renew(digest=digest, name="jobs/a", lease_id=again["jobs/a"], ttl_seconds=600)]))
+    run(renew([requests.Renew(digest=digest, name="jobs/a", lease_id=again["jobs/a"], ttl_seconds=600)]))
     renewed = next(ones)
     assert (renewed.event, renewed.id) == ("renewed", None)
     assert renewed.data["expires_at"] > acquired.data["expires_at"]
@@ -107,9 +107,9 @@ def test_a_watcher_hears_of_one_lock_and_another_of_a_prefix(watch, worker, oper
         assert str(again["jobs/a"]) not in str(heard.data)
 
     worker.gives_back(again)
-    session = perform(open_session(requests.OpenSession(digest=digest, ttl_seconds=60)))
+    session = run(open_session(requests.OpenSession(digest=digest, ttl_seconds=60)))
     tied = worker.takes("jobs/a", ttl_seconds=3600, session_id=session.session_id)
-    perform(renew([requests.Renew(digest=digest, name="jobs/a", lease_id=tied["jobs/a"])]))
+    run(renew([requests.Renew(digest=digest, name="jobs/a", lease_id=tied["jobs/a"])]))
     ends_at = session.expires_at.isoformat().replace("+00:00", "Z")
     for event in ("acquired", "renewed"):
         heard = next(heard for heard in ones if heard.event == event)
@@ -207,7 +207,7 @@ def test_what_a_snapshot_does_not_show_is_told_though_it_was_written_long_after_
 
 def test_a_slow_reader_is_cut_off_and_told_to_come_back(committed, worker, worker_token, monkeypatch) -> None:
     token = Token.objects.get(public_id=parse(worker_token).public_id)
-    monkeypatch.setattr("locks.watching.watchers.MOST_EVENTS", 20)
+    monkeypatch.setattr("locks.events.stream.watchers.MAX_EVENTS", 20)
 
     async def read_slowly() -> str:
         takes, taken = asyncio.Event(), asyncio.Event()
@@ -283,13 +283,13 @@ def test_whoever_was_away_too_long_is_told_to_start_anew(committed, call, text) 
 
 @pytest.mark.django_db
 def test_there_are_only_so_many_watchers(call, monkeypatch) -> None:
-    monkeypatch.setattr(watching, "MOST_IN_A_SPACE", 0)
+    monkeypatch.setattr(watch, "MAX_IN_A_SPACE", 0)
     refused = call("GET", "/watch")
     assert (refused.status_code, refused.json()["code"], refused["Retry-After"]) == (503, "unavailable", "1")
 
 
 def test_a_snapshot_of_many_locks_comes_in_pieces(committed, worker, call, monkeypatch) -> None:
-    monkeypatch.setattr(watching, "LOCKS_AT_ONCE", 10)
+    monkeypatch.setattr(watch, "LOCKS_AT_ONCE", 10)
     worker.takes(*(f"n{number:02}" for number in range(25)))
     (empty,) = call("GET", "/watch?prefix=else").go_on.args[1]
     assert b'"locks":[],"complete":true' in empty
@@ -300,5 +300,5 @@ def test_a_snapshot_of_many_locks_comes_in_pieces(committed, worker, call, monke
     assert [piece.count(b'"name"') for piece in pieces] == [10, 10, 5]
     assert [b"id: " in piece for piece in pieces] == [False, False, True]
     assert [b'"complete":true' in piece for piece in pieces] == [False, False, True]
-    monkeypatch.setattr(watching, "MOST_LOCKS", 24)
+    monkeypatch.setattr(watch, "MAX_LOCKS", 24)
     assert call("GET", "/watch").json()["code"] == "invalid_input"

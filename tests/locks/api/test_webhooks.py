@@ -2,8 +2,8 @@
 
 import pytest
 
-from locks.actions import webhooks
 from locks.models import Delivery, Event, Webhook
+from locks.services import webhooks
 from tests.conftest import issue
 
 pytestmark = pytest.mark.django_db
@@ -113,7 +113,7 @@ def test_what_cannot_be_delivered_to(call, manager, body) -> None:
 
 
 def test_there_are_only_so_many(call, manager, hook, monkeypatch) -> None:
-    monkeypatch.setattr(webhooks, "MOST_IN_A_SPACE", 1)
+    monkeypatch.setattr(webhooks, "MAX_IN_A_SPACE", 1)
     assert call("POST", "/webhooks", {"url": URL}, token=manager).json()["code"] == "conflict"
 
 

@@ -6,11 +6,11 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
-from locks.bearer import parse
-from locks.engine import outcomes, requests
-from locks.engine.execution import perform
+from locks.engine import requests, results
+from locks.engine.execution import run
 from locks.engine.operations import acquire, release, renew
 from locks.models import Space, User
+from locks.token_format import parse
 
 Visit = Callable[[User], Client]
 
@@ -47,18 +47,18 @@ class Worker:
         assert presented is not None
         self.digest = presented.digest.hex()
 
-    def takes(self, name: str, **terms) -> outcomes.Acquired:
-        (outcome,) = perform(acquire([requests.Acquire(digest=self.digest, name=name, **terms)]))
+    def takes(self, name: str, **terms) -> results.Acquired:
+        (outcome,) = run(acquire([requests.Acquire(digest=self.digest, name=name, **terms)]))
         assert outcome.verdict == "acquired"
         return outcome
 
     def renews(self, name: str, lease_id: UUID | None) -> str:
         assert lease_id is not None
-        return perform(renew([requests.Renew(digest=self.digest, name=name, lease_id=lease_id)]))[0].verdict
+        return run(renew([requests.Renew(digest=self.digest, name=name, lease_id=lease_id)]))[0].verdict
 
     def gives_back(self, name: str, lease_id: UUID | None) -> None:
         assert lease_id is not None
-        perform(release([requests.Release(digest=self.digest, name=name, lease_id=lease_id)]))
+        run(release([requests.Release(digest=self.digest, name=name, lease_id=lease_id)]))
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from locks.actions import second_factors
-from locks.actions.audit import Actor
 from locks.models import BrowserSession, Event
+from locks.services import mfa
+from locks.services.audit import Actor
 from tests.conftest import PASSWORD
 from tests.locks.dashboard.query_counts import QUERY_COUNTS
 
@@ -40,7 +40,7 @@ def test_it_asks_a_fixed_number_of_queries(visit, victor, settings, django_asser
     settings.ONE_TIME_CODES = settings.PASSKEYS = True
     settings.MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
     settings.PROVIDERS = {"github": "GitHub", "openid": "SSO"}
-    second_factors.add_codes(actor=Actor.of_shell(), user=victor, secret="A" * 32)
+    mfa.add_codes(actor=Actor.of_shell(), user=victor, secret="A" * 32)
     with django_assert_num_queries(QUERY_COUNTS["account, every way in"]):
         browser.get(URL)
 

@@ -8,11 +8,11 @@ import pytest
 from django.test import Client
 
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
+from locks.engine.maintenance import sweep_sessions
 from locks.engine.operations import open_session
-from locks.engine.upkeep import sweep_sessions
 from locks.models import Event, Token
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -49,9 +49,9 @@ def test_filtered_by_actor_owner_token_and_request(worker, visit, victor, olga, 
 
 
 def test_sessions_and_exports_have_sentences_too(worker, visit, olga, now_url):
-    perform(open_session(requests.OpenSession(digest=worker.digest, owner="runner-7", ttl_seconds=60)))
+    run(open_session(requests.OpenSession(digest=worker.digest, owner="runner-7", ttl_seconds=60)))
     pass_seconds(61)
-    perform(sweep_sessions())
+    run(sweep_sessions())
     browser = visit(olga)
     browser.post(f"{now_url}activity/export", {"format": "csv"})
     page = browser.get(now_url + "activity").content.decode()

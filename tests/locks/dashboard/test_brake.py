@@ -7,9 +7,9 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from locks.actions import brake
-from locks.actions.audit import Actor
-from locks.models import ActorKind, Channel, Event, FamiliarAddress, SignInBrake
+from locks.models import ActorKind, Channel, Event, KnownNetwork, LoginThrottle
+from locks.services import login_throttle
+from locks.services.audit import Actor
 from tests.conftest import PASSWORD
 
 URL = "/ui/sign-in"
@@ -53,7 +53,7 @@ def test_the_name_and_the_address_of_a_person_share_one_allowance(alice):
     assert Event.objects.filter(kind="sign_in_failed").count() == 5
     assert Event.objects.get(kind="sign_in_slowed").detail == {"gate": "account", "by": "pair"}
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE octo_sign_in_brake SET used_until = used_until - interval '61 seconds'")
+        cursor.execute("UPDATE octo_login_throttle SET next_free_at = next_free_at - interval '61 seconds'")
     assert sign_in("alice@example.com", PASSWORD, CAFE) == 302
 
 
@@ -110,7 +110,7 @@ def test_time_gives_the_tries_back(alice):
     for _ in range(6):
         sign_in("alice", "wrong", CAFE)
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE octo_sign_in_brake SET used_until = used_until - interval '61 seconds'")
+        cursor.execute("UPDATE octo_login_throttle SET next_free_at = next_free_at - interval '61 seconds'")
     assert sign_in("alice", PASSWORD, CAFE) == 302
 
 
@@ -119,33 +119,44 @@ def test_being_refused_is_recorded_once_a_minute_and_makes_no_rows(alice):
     for _ in range(20):
         sign_in("alice", "wrong", CAFE)
     assert Event.objects.filter(kind="sign_in_slowed").count() == 1
-    assert SignInBrake.objects.count() == 5
+    assert LoginThrottle.objects.count() == 5
 
 
 @pytest.mark.django_db
 def test_one_ipv6_subscriber_is_one_network():
     for number in range(5):
-        brake.begin(gate=brake.Gate.PASSWORD, who="x", user=None, actor=somebody(f"2001:db8::{number}"))
-    with pytest.raises(brake.TooMany):
-        brake.begin(gate=brake.Gate.PASSWORD, who="x", user=None, actor=somebody("2001:db8::ffff"))
-    brake.begin(gate=brake.Gate.PASSWORD, who="x", user=None, actor=somebody("2001:db8:0:1::1"))
+        login_throttle.check(
+            gate=login_throttle.ThrottleScope.PASSWORD, who="x", user=None, actor=somebody(f"2001:db8::{number}")
+        )
+    with pytest.raises(login_throttle.TooMany):
+        login_throttle.check(
+            gate=login_throttle.ThrottleScope.PASSWORD, who="x", user=None, actor=somebody("2001:db8::ffff")
+        )
+    login_throttle.check(
+        gate=login_throttle.ThrottleScope.PASSWORD, who="x", user=None, actor=somebody("2001:db8:0:1::1")
+    )
 
 
 @pytest.mark.django_db
 def test_the_counters_are_a_fixed_number_however_many_try(monkeypatch):
-    monkeypatch.setattr(brake, "COUNTERS", 4)
+    monkeypatch.setattr(login_throttle, "COUNTERS", 4)
     for number in range(40):
-        with suppress(brake.TooMany):
-            brake.begin(gate=brake.Gate.PASSWORD, who=f"p{number}", user=None, actor=somebody(f"192.0.2.{number}"))
-    assert SignInBrake.objects.count() <= 4 * 3
+        with suppress(login_throttle.TooMany):
+            login_throttle.check(
+                gate=login_throttle.ThrottleScope.PASSWORD,
+                who=f"p{number}",
+                user=None,
+                actor=somebody(f"192.0.2.{number}"),
+            )
+    assert LoginThrottle.objects.count() <= 4 * 3
 
 
 @pytest.mark.django_db
 def test_only_the_latest_addresses_are_remembered(alice):
-    for number in range(brake.MOST_FAMILIAR + 5):
-        brake.remember_address(user=alice, address=f"192.0.2.{number}")
-    kept = set(FamiliarAddress.objects.values_list("network", flat=True))
-    assert kept == {f"192.0.2.{number}" for number in range(5, brake.MOST_FAMILIAR + 5)}
+    for number in range(login_throttle.MAX_KNOWN_NETWORKS + 5):
+        login_throttle.record_network(user=alice, address=f"192.0.2.{number}")
+    kept = set(KnownNetwork.objects.values_list("network", flat=True))
+    assert kept == {f"192.0.2.{number}" for number in range(5, login_throttle.MAX_KNOWN_NETWORKS + 5)}
 
 
 @pytest.mark.django_db
@@ -163,8 +174,10 @@ def test_a_crowd_at_once_gets_no_more_tries_than_one_by_one(committed):
 
     def one(_number: int) -> bool:
         try:
-            brake.begin(gate=brake.Gate.PASSWORD, who="alice", user=None, actor=somebody(CAFE))
-        except brake.TooMany:
+            login_throttle.check(
+                gate=login_throttle.ThrottleScope.PASSWORD, who="alice", user=None, actor=somebody(CAFE)
+            )
+        except login_throttle.TooMany:
             return False
         finally:
             connection.close()

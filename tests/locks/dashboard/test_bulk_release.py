@@ -2,8 +2,8 @@
 
 import pytest
 
-from locks.actions import bulk_release
-from locks.models import BatchState, Event, Lock, ReleaseBatch, ReleaseRow
+from locks.models import BulkRelease, BulkReleaseItem, BulkReleaseState, Event, Lock
+from locks.services import bulk_release
 from tests.locks.dashboard.test_now import age
 
 pytestmark = pytest.mark.django_db
@@ -26,10 +26,10 @@ def jobs(worker):
 
 @pytest.fixture
 def prepare(now_url):
-    def posted(browser, **form) -> ReleaseBatch:
+    def posted(browser, **form) -> BulkRelease:
         reply = browser.post(now_url + "releases/prepare", form)
         assert reply.status_code == 302, reply.content
-        return ReleaseBatch.objects.latest("pk")
+        return BulkRelease.objects.latest("pk")
 
     return posted
 
@@ -119,7 +119,7 @@ def test_ticks_of_another_space_choose_nothing(jobs, visit, bob, red_space):
     reply = visit(bob).post("/ui/red/main/releases/prepare", {"lock": [tick(one) for one in jobs]})
     assert reply.status_code == 422
     assert "Nothing to release" in reply.content.decode()
-    assert not ReleaseRow.objects.exists()
+    assert not BulkReleaseItem.objects.exists()
 
 
 @pytest.mark.parametrize("nonsense", [{}, {"lock": ["x:y", ":", "1:", "9999999999:1"]}, {"holder": "x"}, {"all": "x"}])
@@ -136,7 +136,7 @@ def test_a_living_holder_is_released_only_after_a_phrase_was_typed(jobs, worker,
         reply = browser.post(url_of(now_url, batch, "confirm"), {**CONFIRM, "typed": typed})
         assert (reply.status_code, "Type “release 4” to go on" in reply.content.decode()) == (422, True)
     batch.refresh_from_db()
-    assert batch.state == BatchState.PREPARED
+    assert batch.state == BulkReleaseState.PREPARED
     assert browser.post(url_of(now_url, batch, "confirm"), {**CONFIRM, "typed": "Release 4"}).status_code == 302
 
 
@@ -208,7 +208,7 @@ def test_everything_of_an_owner(worker, visit, olga, prepare):
 def test_a_choice_has_a_limit_and_says_so(worker, visit, olga, prepare, monkeypatch):
     from locks.dashboard import selection
 
-    monkeypatch.setattr(selection, "MOST_LOCKS", 2)
+    monkeypatch.setattr(selection, "MAX_LOCKS", 2)
     for number in range(3):
         worker.takes(f"job-{number}")
     batch = prepare(visit(olga), all="now")
@@ -220,10 +220,10 @@ def test_what_was_prepared_is_forgotten_and_what_was_confirmed_is_not(jobs, visi
     prepared = prepare(browser, lock=[tick(jobs[0])])
     confirmed = prepare(browser, lock=[tick(jobs[1])])
     browser.post(url_of(now_url, confirmed, "confirm"), CONFIRM)
-    ReleaseBatch.objects.update(created_at="2020-01-01T00:00Z")
-    bulk_release.forget(days=30)
-    assert list(ReleaseBatch.objects.all()) == [confirmed]
+    BulkRelease.objects.update(created_at="2020-01-01T00:00Z")
+    bulk_release.purge(days=30)
+    assert list(BulkRelease.objects.all()) == [confirmed]
     assert browser.get(url_of(now_url, prepared)).status_code == 404
-    ReleaseBatch.objects.update(ended_at="2020-01-01T00:00Z")
-    bulk_release.forget(days=30)
-    assert not ReleaseRow.objects.exists()
+    BulkRelease.objects.update(ended_at="2020-01-01T00:00Z")
+    bulk_release.purge(days=30)
+    assert not BulkReleaseItem.objects.exists()

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from locks.bearer import parse
+from locks.token_format import parse
 
 pytestmark = pytest.mark.django_db
 

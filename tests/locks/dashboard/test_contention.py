@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from locks.dashboard import charts
-from locks.engine.execution import perform
-from locks.history.distribution import bucket_of
-from locks.history.rollup import Tally, add_tallies
-from locks.models import Measure, MinuteBucket, MinuteCount
+from locks.engine.execution import run
+from locks.events.history.histogram import bucket_of
+from locks.events.history.rollup import Tally, add_tallies
+from locks.models import Measure, StatsHistogram, StatsMinute
 
 pytestmark = pytest.mark.django_db
 
@@ -18,7 +18,7 @@ def crowded(space) -> None:
     """Nine grants and six refusals ten minutes ago, four refusals five hours ago, two waits of 10 and 30 seconds."""
     minute = datetime.now(UTC).replace(second=0, microsecond=0)
     recent, earlier = minute - timedelta(minutes=10), minute - timedelta(hours=5)
-    perform(
+    run(
         add_tallies(
             [
                 Tally(
@@ -29,8 +29,8 @@ def crowded(space) -> None:
             ]
         )
     )  # fmt: skip
-    MinuteCount.objects.filter(space_id=space.pk, minute=recent).update(acquired=9)
-    MinuteBucket.objects.create(
+    StatsMinute.objects.filter(space_id=space.pk, minute=recent).update(acquired=9)
+    StatsHistogram.objects.create(
         space_id=space.pk, minute=recent, measure=Measure.HOLD, bucket=bucket_of(60_000), count=9
     )
 

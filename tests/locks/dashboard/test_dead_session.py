@@ -2,19 +2,19 @@
 
 import pytest
 
-from locks.actions.leases import live_leases
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import keep_alive, open_session
 from locks.models import Token
-from tests.locks.engine.passing_time import pass_seconds
+from locks.services.force_release import live_leases
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def session_id(worker):
-    opened = perform(open_session(requests.OpenSession(digest=worker.digest, owner="runner-7", ttl_seconds=60)))
+    opened = run(open_session(requests.OpenSession(digest=worker.digest, owner="runner-7", ttl_seconds=60)))
     worker.takes("deploy/api", owner="runner-7", ttl_seconds=3600, session_id=opened.session_id)
     worker.takes("deploy/web", owner="runner-8", ttl_seconds=3600)
     return opened.session_id
@@ -62,7 +62,7 @@ def test_its_countdown_and_its_heartbeat_are_those_of_the_session(session_id, wo
     browser = visit(alice)
     page = browser.get(now_url + "locks/deploy/api")
     assert page.context["lock"].state == "expiring", "a session that has missed its keep-alive"
-    perform(keep_alive([requests.OfSession(digest=worker.digest, session_id=session_id)]))
+    run(keep_alive([requests.SessionRef(digest=worker.digest, session_id=session_id)]))
     page = browser.get(now_url + "locks/deploy/api")
     assert page.context["lock"].state == "held"
     assert page.context["lock"].is_heartbeating
@@ -76,4 +76,4 @@ def test_what_is_stuck_says_when_the_session_took_it_along(session_id, visit, al
     pass_seconds(70)
     (stuck,) = visit(alice).get(now_url + "stuck").context["inbox"].locks
     assert (stuck.lock.name, stuck.lock.state) == ("deploy/api", "overdue")
-    assert stuck.lock.lives_until < stuck.lock.now, "and not the expiry that it would have had"
+    assert stuck.lock.effective_expires_at < stuck.lock.now, "and not the expiry that it would have had"

@@ -6,8 +6,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from locks.engine.execution import perform
-from locks.engine.upkeep import forget_waiters, sweep
+from locks.engine.execution import run
+from locks.engine.maintenance import purge_waiters, sweep
 from locks.management.commands.create_demo import Demo
 from locks.models import Event, Lock, SpaceUsage, User, Waiter
 
@@ -38,16 +38,16 @@ def test_it_is_made_once(visit):
 def test_its_waiters_stand_in_line_for_a_minute_at_most_and_ask_again():
     demo = Demo(seed=8, past=timedelta(hours=2))
     demo.fill(password="a password for the demo")
-    perform(sweep())
-    perform(forget_waiters())
+    run(sweep())
+    run(purge_waiters())
     in_line = set(Waiter.objects.values_list("name", "owner"))
     assert ("deploy/api", "runner-12") in in_line
     now = timezone.now()
-    assert all(now - waiter.waiting_since < timedelta(seconds=60) for waiter in Waiter.objects.all())
-    Waiter.objects.update(gives_up_at=now)
+    assert all(now - waiter.enqueued_at < timedelta(seconds=60) for waiter in Waiter.objects.all())
+    Waiter.objects.update(deadline_at=now)
     demo.play()
     assert set(Waiter.objects.filter(name="deploy/api").values_list("owner", flat=True)) == {"runner-12", "runner-9"}
-    assert Waiter.objects.earliest("waiting_since").waiting_since > now
+    assert Waiter.objects.earliest("enqueued_at").enqueued_at > now
     taken = Lock.objects.get(name="migrate/orders-db")
     assert taken.owner == "runner-7", "nobody waits for what is free: the first in line takes it"
     assert not Waiter.objects.filter(name=taken.name, owner=taken.owner).exists()

@@ -11,13 +11,13 @@ from itertools import takewhile
 import pytest
 from django.test import Client
 
-from locks.actions import members, spaces
-from locks.actions.audit import Actor
 from locks.dashboard import viewers as viewing
 from locks.dashboard.live import _admit
 from locks.dashboard.viewers import Admission, Viewers
+from locks.events.stream.poller import Poller
 from locks.models import Space, User
-from locks.watching.source import LiveSource
+from locks.services import members, spaces
+from locks.services.audit import Actor
 from tests.octoadmin.asgi_client import request_scope
 
 PATH = "/ui/blue/main/live"
@@ -110,8 +110,8 @@ def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monk
 
     async def watched() -> None:
         viewers = Viewers()
-        source = LiveSource()
-        source.take_on(viewers, Admission(viewers))
+        source = Poller()
+        source.register(viewers, Admission(viewers))
         viewers.add(viewer)
         source.attend()
         await asyncio.sleep(0.5)

@@ -31,7 +31,7 @@ def test_a_row_tells_all_but_the_lease_id(worker, visit, victor, now_url, space)
         name="deploy/api",
         token=Lock.objects.get().token,
         owner="runner-8",
-        gives_up_at="2999-01-01T00:00Z",
+        deadline_at="2999-01-01T00:00Z",
     )
     text = visit(victor).get(now_url).content.decode()
     assert "Held" in text
@@ -135,7 +135,7 @@ def test_an_open_row_shows_who_is_in_line_and_the_metadata_as_it_was_sent(worker
     token = Lock.objects.get().token
     for arrival, owner in enumerate(("second", "first")):
         Waiter.objects.create(
-            space=space, name="job", token=token, owner=owner, arrival=5 - arrival, gives_up_at="2999-01-01T00:00Z"
+            space=space, name="job", token=token, owner=owner, arrival=5 - arrival, deadline_at="2999-01-01T00:00Z"
         )
     reply = visit(victor).get(f"{now_url}?open={Lock.objects.get().pk}")
     (row,) = reply.context["board"].rows

@@ -23,7 +23,7 @@ def found(reply) -> dict[str, tuple[str, int, int]]:
 
 def wait_for(name: str, *, owner: str) -> None:
     token = Token.objects.get()
-    Waiter.objects.create(space=token.space, name=name, token=token, owner=owner, gives_up_at="2999-01-01T00:00Z")
+    Waiter.objects.create(space=token.space, name=name, token=token, owner=owner, deadline_at="2999-01-01T00:00Z")
 
 
 def test_a_row_for_everybody_at_work_with_what_they_hold_and_wait_for(worker, visit, victor, url):

@@ -12,9 +12,9 @@ from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
 from django.db import connection
 
-from locks.actions import connections, invites
-from locks.actions.audit import Actor
 from locks.models import Event, Invite, Membership, Role, Team, User
+from locks.services import invites, social_accounts
+from locks.services.audit import Actor
 from tests import database
 from tests.servers import RunningServer, running_server
 from tests.stand_in_provider import CLIENT_ID, CLIENT_SECRET, Provider, stand_in_provider
@@ -107,7 +107,7 @@ def vouch(way: str, name: str, address: str) -> dict[str, Any]:
 def person(name: str, *, vouched: bool = False) -> User:
     user = User.objects.create_user(name, f"{name}@blue.example", password=None)
     if vouched:
-        connections.vouch_for(user)
+        social_accounts.mark_email_verified(user)
     return user
 
 

@@ -3,10 +3,10 @@
 import pytest
 from django.http import QueryDict
 
-from locks.actions import bulk_release, webhooks
-from locks.actions.audit import Actor
 from locks.dashboard.owners import OwnersFilter, owners
 from locks.dashboard.selection import selection
+from locks.services import bulk_release, webhooks
+from locks.services.audit import Actor
 from octoadmin.probes.counters import latest
 from tests.locks.dashboard.query_counts import QUERY_COUNTS
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from locks.actions import spaces as actions
-from locks.actions.audit import Actor
-from locks.bearer import parse
 from locks.dashboard.team_forms import SHOWN_LIMITS
 from locks.models import Event, Lock, Space
+from locks.services import spaces as actions
+from locks.services.audit import Actor
+from locks.token_format import parse
 from tests.locks.dashboard.conftest import Worker
 
 pytestmark = pytest.mark.django_db

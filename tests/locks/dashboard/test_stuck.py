@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from locks.actions import tokens
-from locks.actions.audit import Actor
 from locks.dashboard.stuck import count_stuck
-from locks.engine.execution import perform
-from locks.history.usual import forget_usual_holds, learn_usual_holds
-from locks.models import Event, Lock, Snooze, Token, UsualHold, Waiter
+from locks.engine.execution import run
+from locks.events.history.hold_baselines import compute_hold_baselines, purge_hold_baselines
+from locks.models import Event, HoldBaseline, Lock, Snooze, Token, Waiter
+from locks.services import tokens
+from locks.services.audit import Actor
 from tests.locks.dashboard.test_now import age
 
 pytestmark = pytest.mark.django_db
@@ -101,8 +101,8 @@ def test_held_far_longer_than_usual(worker, visit, victor, url):
         age(name, seconds=1800)
         past_holds(name, *holds)
     worker.takes("fresh", ttl_seconds=7200)
-    assert perform(learn_usual_holds()) == 3
-    assert perform(learn_usual_holds()) == 0, "a hold is judged once"
+    assert run(compute_hold_baselines()) == 3
+    assert run(compute_hold_baselines()) == 0, "a hold is judged once"
     reply = visit(victor).get(url)
     assert reasons(reply) == {"late": ["late"]}
     assert "; usually it takes 2 min 00 s" in said(reply)
@@ -113,12 +113,12 @@ def test_the_next_hold_is_judged_anew_and_old_judgements_are_forgotten(worker, v
     held = worker.takes("late", ttl_seconds=7200)
     age("late", seconds=1800)
     past_holds("late", 1, 1, 1, 1, 1)
-    perform(learn_usual_holds())
+    run(compute_hold_baselines())
     worker.gives_back("late", held.lease_id)
     worker.takes("late", ttl_seconds=7200)
     assert reasons(visit(victor).get(url)) == {}
-    perform(forget_usual_holds())
-    assert not UsualHold.objects.exists()
+    run(purge_hold_baselines())
+    assert not HoldBaseline.objects.exists()
 
 
 def test_not_renewed_where_others_of_the_same_holder_were(worker, visit, victor, url):
@@ -138,7 +138,7 @@ def test_many_waiting(worker, visit, victor, url, space):
         worker.takes(name)
         for _ in range(number):
             Waiter.objects.create(
-                space=space, name=name, token=Token.objects.get(), owner="w", gives_up_at="2999-01-01T00:00Z"
+                space=space, name=name, token=Token.objects.get(), owner="w", deadline_at="2999-01-01T00:00Z"
             )
     reply = visit(victor).get(url)
     assert reasons(reply) == {"crowded": ["crowded"]}
@@ -226,9 +226,9 @@ def test_the_navigation_says_how_many_wherever_one_is(stuck, visit, olga, victor
 
 
 def test_everything_listed_can_be_released_at_once(stuck, visit, olga, now_url):
-    from locks.models import ReleaseBatch
+    from locks.models import BulkRelease
 
     visit(olga).post(now_url + "releases/prepare", {"all": "stuck", "reason": "dead_token"})
-    batch = ReleaseBatch.objects.get()
+    batch = BulkRelease.objects.get()
     assert batch.chosen == "everything stuck: token no longer valid"
     assert list(batch.rows.values_list("lock_name", "fencing_token")) == [("deploy/api", stuck.fencing_token)]

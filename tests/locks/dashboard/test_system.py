@@ -90,7 +90,7 @@ def test_a_sweep_that_is_behind(worker):
     held = worker.takes("job")
     from locks.models import Lock
 
-    Lock.objects.filter(name=held.name).update(sweep_at=Now() - timedelta(seconds=60))
+    Lock.objects.filter(name=held.name).update(next_sweep_at=Now() - timedelta(seconds=60))
     found = sweep(counters())
     assert found.verdict is Verdict.BAD
     assert found.sentence == "The sweep is 1 min 00 s behind."

@@ -2,9 +2,9 @@
 
 import pytest
 
-from locks.actions import members, teams
-from locks.actions.audit import Actor
 from locks.models import Event, Invite, Membership, Role, Space, Team, User
+from locks.services import members, teams
+from locks.services.audit import Actor
 from tests.conftest import issue
 
 pytestmark = pytest.mark.django_db

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from locks import bearer
-from locks.actions import tokens
-from locks.actions.audit import Actor
+from locks import token_format
 from locks.dashboard.token_sentence import token_sentence
 from locks.models import Event, Lock, Token
+from locks.services import tokens
+from locks.services.audit import Actor
 from tests.conftest import issue
 from tests.locks.dashboard.conftest import Worker
 
@@ -28,7 +28,7 @@ def form(**changes):
 
 def shown(reply) -> str:
     """The token on the page that shows it."""
-    (plaintext,) = set(bearer.PATTERN.findall(reply.content.decode()))
+    (plaintext,) = set(token_format.PATTERN.findall(reply.content.decode()))
     return f"octo_{plaintext[0]}_{plaintext[1]}"
 
 
@@ -106,7 +106,7 @@ def test_a_date_may_be_today_and_almost_ten_years_away(visit, alice, url):
 
 def test_never_only_where_the_space_allows_it_and_with_a_warning(visit, alice, url, space):
     assert 'value="never"' not in visit(alice).get(url + "/new").content.decode()
-    space.allows_eternal_tokens = True
+    space.allow_non_expiring_tokens = True
     space.save()
     assert 'value="never"' in visit(alice).get(url + "/new").content.decode()
     warned = visit(alice).post(url + "/new/sentence", form(expiry="never"), headers=in_dialog("preview"))

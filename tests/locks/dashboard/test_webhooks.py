@@ -6,10 +6,10 @@ import pytest
 from django.http import HttpResponse
 from django.test import Client
 
-from locks.actions import webhooks
-from locks.actions.audit import Actor
+from locks.events.webhooks.encryption import decrypt
 from locks.models import Delivery, Event, Webhook
-from locks.webhooks.sealing import unseal
+from locks.services import webhooks
+from locks.services.audit import Actor
 
 pytestmark = pytest.mark.django_db
 
@@ -43,7 +43,7 @@ def test_an_admin_creates_a_webhook_and_sees_its_secret_once(visit, alice, url) 
     assert reply.status_code == 200
     assert "no-store" in reply["Cache-Control"]
     made = Webhook.objects.get()
-    assert unseal(made.secret) == secret_on(reply)
+    assert decrypt(made.secret) == secret_on(reply)
     assert (made.url, made.kinds, made.prefix, made.created_by) == (URL, [], "jobs/", "alice")
     event = Event.objects.get(kind="webhook_created")
     assert (event.actor_name, event.channel) == ("alice", "web")
@@ -78,13 +78,13 @@ def test_it_is_changed_paused_resumed_tested_rotated_and_deleted(visit, alice, u
     for act, says in [("pause", "Paused"), ("test", "none yet"), ("resume", "Delivering")]:
         assert browser.post(f"{own}/{act}")["Location"] == own
         if act == "test":
-            Webhook.objects.update(served_at="2026-01-01T00:00Z")
+            Webhook.objects.update(last_claimed_at="2026-01-01T00:00Z")
         assert says in browser.get(own).content.decode()
-    old = unseal(hook.secret)
+    old = decrypt(hook.secret)
     rotated = browser.post(f"{own}/rotate", {"overlap": "3600"})
     assert "X-OctoStore-Signature-Previous" in rotated.content.decode()
     hook.refresh_from_db()
-    assert (unseal(hook.secret), unseal(hook.previous_secret)) == (secret_on(rotated), old)
+    assert (decrypt(hook.secret), decrypt(hook.previous_secret)) == (secret_on(rotated), old)
     assert (hook.url, hook.kinds, hook.prefix) == (URL + "/2", ["released"], "")
     assert "Delete this webhook" in browser.get(f"{own}/delete").content.decode()
     assert browser.post(f"{own}/delete")["Location"] == url
@@ -150,7 +150,7 @@ def test_a_webhook_of_another_space_is_none_of_this_one(visit, alice, root, red_
 
 
 def test_there_is_room_for_so_many(visit, alice, url, hook, monkeypatch) -> None:
-    monkeypatch.setattr(webhooks, "MOST_IN_A_SPACE", 1)
+    monkeypatch.setattr(webhooks, "MAX_IN_A_SPACE", 1)
     reply = visit(alice).post(f"{url}/new", {"url": URL, "kinds": KINDS})
     assert reply.status_code == 409
     assert "Delete one first" in reply.content.decode()

@@ -4,9 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from locks.bearer import parse
-from locks.engine import outcomes, requests
-from locks.engine.execution import perform
+from locks.engine import requests, results
+from locks.engine.execution import run
 from locks.engine.operations import (
     acquire,
     acquire_all,
@@ -19,6 +18,7 @@ from locks.engine.operations import (
     release,
     renew,
 )
+from locks.token_format import parse
 
 
 class Engine:
@@ -29,37 +29,37 @@ class Engine:
         assert presented is not None
         self.digest = presented.digest.hex()
 
-    def acquire(self, name: str, **terms) -> outcomes.Acquired:
-        return perform(acquire([requests.Acquire(digest=self.digest, name=name, **terms)]))[0]
+    def acquire(self, name: str, **terms) -> results.Acquired:
+        return run(acquire([requests.Acquire(digest=self.digest, name=name, **terms)]))[0]
 
-    def renew(self, name: str, lease_id: UUID, **terms) -> outcomes.Renewed:
+    def renew(self, name: str, lease_id: UUID, **terms) -> results.Renewed:
         asked = requests.Renew(digest=self.digest, name=name, lease_id=lease_id, **terms)
-        return perform(renew([asked]))[0]
+        return run(renew([asked]))[0]
 
-    def release(self, name: str, lease_id: UUID) -> outcomes.Released:
-        return perform(release([requests.Release(digest=self.digest, name=name, lease_id=lease_id)]))[0]
+    def release(self, name: str, lease_id: UUID) -> results.Released:
+        return run(release([requests.Release(digest=self.digest, name=name, lease_id=lease_id)]))[0]
 
-    def force_release(self, name: str, **terms) -> outcomes.ForceReleased:
+    def force_release(self, name: str, **terms) -> results.ForceReleased:
         asked = requests.ForceRelease(digest=self.digest, name=name, **{"reason": "stuck", **terms})
-        return perform(force_release([asked]))[0]
+        return run(force_release([asked]))[0]
 
-    def inspect(self, name: str) -> outcomes.Inspected:
-        return perform(inspect([requests.Inspect(digest=self.digest, name=name)]))[0]
+    def inspect(self, name: str) -> results.Inspected:
+        return run(inspect([requests.Inspect(digest=self.digest, name=name)]))[0]
 
-    def claim_next(self, names: list[str], **terms) -> outcomes.Claimed:
-        return perform(claim_next(requests.ClaimNext(digest=self.digest, names=names, **terms)))
+    def claim_next(self, names: list[str], **terms) -> results.Claimed:
+        return run(claim_next(requests.ClaimNext(digest=self.digest, names=names, **terms)))
 
-    def open_session(self, **terms) -> outcomes.SessionSeen:
-        return perform(open_session(requests.OpenSession(digest=self.digest, **terms)))
+    def open_session(self, **terms) -> results.SessionRow:
+        return run(open_session(requests.OpenSession(digest=self.digest, **terms)))
 
-    def keep_alive(self, session_id: UUID) -> outcomes.KeptAlive:
-        return perform(keep_alive([requests.OfSession(digest=self.digest, session_id=session_id)]))[0]
+    def keep_alive(self, session_id: UUID) -> results.KeptAlive:
+        return run(keep_alive([requests.SessionRef(digest=self.digest, session_id=session_id)]))[0]
 
-    def end_session(self, session_id: UUID) -> outcomes.SessionEnded:
-        return perform(end_session(requests.OfSession(digest=self.digest, session_id=session_id)))
+    def end_session(self, session_id: UUID) -> results.SessionEnded:
+        return run(end_session(requests.SessionRef(digest=self.digest, session_id=session_id)))
 
-    def acquire_all(self, names: list[str], **terms) -> list[outcomes.AcquiredTogether]:
-        return perform(acquire_all(requests.AcquireAll(digest=self.digest, names=names, **terms)))
+    def acquire_all(self, names: list[str], **terms) -> list[results.AcquireAllRow]:
+        return run(acquire_all(requests.AcquireAll(digest=self.digest, names=names, **terms)))
 
 
 @pytest.fixture

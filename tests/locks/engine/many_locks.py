@@ -10,7 +10,7 @@ def hold(space_id: int, count: int) -> None:
             """
             INSERT INTO octo_lock (
                 space_id, name, fencing_token, lease_id, holder_id, token_id, owner, ttl_seconds, acquired_at,
-                renewed_at, expires_at, renewals, sweep_at, lock_delay_seconds
+                renewed_at, expires_at, renewals, next_sweep_at, lock_delay_seconds
             )
             SELECT
                 %s, 'many/' || to_char(number, 'FM000000'), 1, gen_random_uuid(), 'h_of_the_crowd', 1, 'the crowd',

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from locks.models import Event, Lock, Space
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -80,7 +80,7 @@ def test_a_retry_that_has_lost_some_is_blocked_by_the_rest(engine):
 
 def test_where_the_space_goes_by_metadata_the_same_token_keeps_what_it_has(engine, space):
     first = engine.acquire("a", metadata="run 7")
-    Space.objects.filter(pk=space.pk).update(recognises_metadata=True)
+    Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
     assert engine.acquire_all(["a", "b"], metadata="run 8")[0].verdict == "held"
     own, new = engine.acquire_all(["a", "b"], metadata="run 7")
     assert (own.verdict, own.lease_id, new.verdict) == ("acquired", first.lease_id, "acquired")

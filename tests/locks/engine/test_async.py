@@ -9,7 +9,7 @@ import pytest
 from django.db import connection, transaction
 
 from locks.engine import requests
-from locks.engine.execution import Unavailable, perform, perform_on
+from locks.engine.execution import Unavailable, run, run_async
 from locks.engine.operations import (
     acquire,
     acquire_all,
@@ -23,7 +23,7 @@ from locks.engine.operations import (
 )
 from locks.models import Event
 from tests import database
-from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
+from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -72,7 +72,7 @@ def blocking(digest: str) -> list:
     answers, script = [], life_of_some_leases(digest)
     operation = next(script)
     while True:
-        answer = perform(operation)
+        answer = run(operation)
         answers.append(told(answer))
         try:
             operation = script.send(answer)
@@ -84,7 +84,7 @@ async def asynchronous(async_connection: psycopg.AsyncConnection, digest: str) -
     answers, script = [], life_of_some_leases(digest)
     operation = next(script)
     while True:
-        answer = await perform_on(async_connection, operation)
+        answer = await run_async(async_connection, operation)
         answers.append(told(answer))
         try:
             operation = script.send(answer)
@@ -106,13 +106,13 @@ def test_two_async_connections_meet_at_a_new_name(engine):
     asked = requests.Acquire(digest=engine.digest, name="deploy")
 
     async def second(async_connection):
-        return await perform_on(async_connection, acquire([asked]))
+        return await run_async(async_connection, acquire([asked]))
 
     with meanwhile() as other:
         with transaction.atomic():
             first = engine.acquire("deploy", owner="first")
             future = other.waits(on_async_connection, second)
-        (answer,) = future.result(LONGEST_WAIT)
+        (answer,) = future.result(MAX_WAIT)
     assert (answer.verdict, answer.owner, answer.fencing_token) == ("held", "first", first.fencing_token)
 
 
@@ -120,7 +120,7 @@ def test_an_async_connection_that_was_ended_is_unavailable(engine):
     async def lose_it(async_connection):
         async with await connect() as another:
             await another.execute("SELECT pg_terminate_backend(%s, 10000)", [async_connection.info.backend_pid])
-        await perform_on(async_connection, inspect([requests.Inspect(digest=engine.digest, name="a")]))
+        await run_async(async_connection, inspect([requests.Inspect(digest=engine.digest, name="a")]))
 
     with pytest.raises(Unavailable):
         on_async_connection(lose_it)
@@ -129,7 +129,7 @@ def test_an_async_connection_that_was_ended_is_unavailable(engine):
 def test_an_async_connection_to_a_demoted_server_is_unavailable(engine):
     async def on_a_standby(async_connection):
         await async_connection.execute("SET default_transaction_read_only = on")
-        await perform_on(async_connection, acquire([requests.Acquire(digest=engine.digest, name="a")]))
+        await run_async(async_connection, acquire([requests.Acquire(digest=engine.digest, name="a")]))
 
     with pytest.raises(Unavailable):
         on_async_connection(on_a_standby)
@@ -152,8 +152,8 @@ def test_a_connection_that_is_ended_during_a_statement_is_unavailable_and_the_ne
             late = other.waits(engine.acquire, "a")
             other.end(*other.waiting())
             with pytest.raises(Unavailable):
-                late.result(LONGEST_WAIT)
-        assert other.starts(engine.acquire, "a").result(LONGEST_WAIT).verdict == "held"
+                late.result(MAX_WAIT)
+        assert other.starts(engine.acquire, "a").result(MAX_WAIT).verdict == "held"
 
 
 def test_a_demoted_server_is_left_at_once(engine):

@@ -6,12 +6,12 @@ from uuid import uuid4
 import pytest
 
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release, inspect, release, renew
 from locks.models import Event, Lock, Space
 from tests.conftest import issue
 from tests.locks.engine.conftest import Engine
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -23,19 +23,19 @@ def verdicts(answers) -> list[str]:
 
 
 def acquire_each(engine: Engine, names: list[str], **terms):
-    return perform(acquire([requests.Acquire(digest=engine.digest, name=name, **terms) for name in names]))
+    return run(acquire([requests.Acquire(digest=engine.digest, name=name, **terms) for name in names]))
 
 
 def renew_each(engine: Engine, leases, **terms):
     asked = [
         requests.Renew(digest=engine.digest, name=lease.name, lease_id=lease.lease_id, **terms) for lease in leases
     ]
-    return perform(renew(asked))
+    return run(renew(asked))
 
 
 def release_each(engine: Engine, leases):
     asked = [requests.Release(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
-    return perform(release(asked))
+    return run(release(asked))
 
 
 def events() -> list[tuple[str, str]]:
@@ -43,14 +43,14 @@ def events() -> list[tuple[str, str]]:
 
 
 def test_an_empty_batch_is_answered_with_nothing(engine):
-    assert perform(acquire([])) == []
-    assert perform(renew([])) == []
+    assert run(acquire([])) == []
+    assert run(renew([])) == []
 
 
 def test_answers_come_in_the_order_of_the_requests(engine):
     names = ["m", "z", "a", "b/c", "B", "é"]
     assert [lease.name for lease in acquire_each(engine, names)] == names
-    assert [lock.name for lock in perform(inspect([requests.Inspect(digest=engine.digest, name=n) for n in names]))] \
+    assert [lock.name for lock in run(inspect([requests.Inspect(digest=engine.digest, name=n) for n in names]))] \
         == names  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def test_events_are_recorded_in_the_order_of_the_requests(engine):
 
 
 def test_the_first_request_for_a_name_wins_and_the_others_are_told_of_it(engine):
-    first, second, third = perform(
+    first, second, third = run(
         acquire(
             [requests.Acquire(digest=engine.digest, name="deploy", owner=owner) for owner in ("one", "two", "three")]
         )
@@ -95,9 +95,9 @@ def test_a_retry_beside_its_original_gets_the_same_lease(engine):
 
 
 def test_recognised_in_one_batch_each_gets_the_longest_expiry(engine, space):
-    Space.objects.filter(pk=space.pk).update(recognises_metadata=True)
+    Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
     lease = engine.acquire("deploy", ttl_seconds=10, metadata="m")
-    kept = perform(
+    kept = run(
         acquire(
             [
                 requests.Acquire(digest=engine.digest, name="deploy", metadata="m", ttl_seconds=ttl_seconds)
@@ -112,7 +112,7 @@ def test_recognised_in_one_batch_each_gets_the_longest_expiry(engine, space):
 
 
 def test_a_recognised_request_does_not_shorten_what_renew_gives(engine, space):
-    Space.objects.filter(pk=space.pk).update(recognises_metadata=True)
+    Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
     lease = engine.acquire("deploy", ttl_seconds=100)
     assert engine.acquire("deploy", ttl_seconds=1).verdict == "kept"
     renewed = engine.renew("deploy", lease.lease_id)
@@ -121,7 +121,7 @@ def test_a_recognised_request_does_not_shorten_what_renew_gives(engine, space):
 
 def test_renewals_of_one_lease_count_in_their_order(engine):
     lease = engine.acquire("deploy", ttl_seconds=10)
-    answers = perform(
+    answers = run(
         renew(
             [
                 requests.Renew(digest=engine.digest, name="deploy", lease_id=lease.lease_id, ttl_seconds=ttl_seconds)
@@ -149,7 +149,7 @@ def test_of_many_releases_the_first_counts(engine):
 def test_of_many_force_releases_the_first_with_the_right_guard_counts(engine):
     lease = engine.acquire("deploy")
     right, wrong = lease.fencing_token, lease.fencing_token - 1
-    answers = perform(
+    answers = run(
         force_release(
             [
                 requests.ForceRelease(digest=engine.digest, name="deploy", reason=f"{turn}", guard=guard)
@@ -179,7 +179,7 @@ def test_callers_and_refusals_mix_in_one_batch(engine, space, red_space, worker_
         requests.Acquire(digest=worker.digest, name="deploy", metadata="x" * 1025),
         requests.Acquire(digest=worker.digest, name="deploy"),
     ]
-    answers = perform(acquire(asked))
+    answers = run(acquire(asked))
     assert verdicts(answers) == [
         "acquired", "unauthenticated", "acquired", "scope_missing", "name_not_allowed", "acquired", "ttl_too_long",
         "metadata_too_long", "held",
@@ -218,7 +218,7 @@ def test_renew_all_tells_each_lease_its_own_fate(engine):
     pass_seconds(20)
     held, released = acquire_each(engine, ["held", "released"], ttl_seconds=60)
     release_each(engine, [released])
-    answers = perform(
+    answers = run(
         renew(
             [
                 requests.Renew(digest=engine.digest, name=name, lease_id=lease_id, ttl_seconds=ttl_seconds)
@@ -238,7 +238,7 @@ def test_renew_all_tells_each_lease_its_own_fate(engine):
 
 
 def test_a_clock_that_was_set_back_breaks_no_heartbeat(engine, space):
-    Space.objects.filter(pk=space.pk).update(recognises_metadata=True)
+    Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
     lease = engine.acquire("deploy", ttl_seconds=10, metadata="m")
     pass_seconds(-3600)
     expires_at = engine.inspect("deploy").expires_at

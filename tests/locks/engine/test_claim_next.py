@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from locks.models import Event, Lock
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 

@@ -13,7 +13,7 @@ import pytest
 from django.db import connections
 
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire, release
 from locks.models import Event, Lock
 from tests.locks.engine.conftest import Engine
@@ -60,7 +60,7 @@ class Worker:
     def acquire_batch(self):
         names = self.random.choices(NAMES, k=4)
         self.took(
-            perform(acquire([requests.Acquire(digest=self.engine.digest, name=name, ttl_seconds=1) for name in names]))
+            run(acquire([requests.Acquire(digest=self.engine.digest, name=name, ttl_seconds=1) for name in names]))
         )
 
     def claim_next(self):
@@ -87,7 +87,7 @@ class Worker:
         leases = [self.leases.pop() for _turn in range(min(few, len(self.leases)))]
         digest = self.engine.digest
         asked = [requests.Release(digest=digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
-        answers = perform(release(asked))
+        answers = run(release(asked))
         self.acknowledged["released"] += sum(answer.verdict == "released" for answer in answers)
 
     def force_release(self):
@@ -182,12 +182,12 @@ def test_opposite_orders_never_deadlock(engine):
                 leases = engine.acquire_all(wanted)
             else:
                 asked = [requests.Acquire(digest=engine.digest, name=name) for name in wanted]
-                leases = perform(acquire(asked))
+                leases = run(acquire(asked))
             mine = [lease for lease in leases if lease.verdict == "acquired"]
             took += len(mine)
             order.shuffle(mine)
             asked = [requests.Release(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in mine]
-            assert all(answer.verdict == "released" for answer in perform(release(asked)))
+            assert all(answer.verdict == "released" for answer in run(release(asked)))
         connections.close_all()
         return took
 

@@ -12,7 +12,7 @@ from django.db import connection
 from django.db.models.functions import Now
 
 from locks.engine import requests, statements
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import renew
 from locks.models import Lock, Session, Token
 from tests.locks.engine.conftest import Engine
@@ -139,9 +139,9 @@ def test_heartbeats_are_heap_only_updates(engine, space):
     ]
     before, hot_before = updates()
     for start in range(0, 1_000, 100):
-        perform(renew(asked[start : start + 100]))
+        run(renew(asked[start : start + 100]))
     for one in asked[1_000:]:
-        perform(renew([one]))
+        run(renew([one]))
     after, hot_after = updates()
     assert after - before == 2_000
     assert hot_after - hot_before >= 0.95 * 2_000

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from locks.models import Event, Lock, Space
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -69,7 +69,7 @@ def test_renew_without_ttl_keeps_the_leases_own(engine):
 def test_renewing_for_less_moves_the_sweep_forward(engine):
     lease = engine.acquire("deploy-main", ttl_seconds=300)
     renewed = engine.renew("deploy-main", lease.lease_id, ttl_seconds=5)
-    assert Lock.objects.get(name="deploy-main").sweep_at == renewed.expires_at
+    assert Lock.objects.get(name="deploy-main").next_sweep_at == renewed.expires_at
 
 
 def test_an_expired_lease_is_never_revived(engine):
@@ -154,7 +154,7 @@ def test_force_release_can_close_the_name_for_a_while(engine):
 
 def test_a_person_force_releases_by_space(engine, space, olga):
     from locks.engine import requests
-    from locks.engine.execution import perform
+    from locks.engine.execution import run
     from locks.engine.operations import force_release
 
     engine.acquire("deploy-main")
@@ -162,7 +162,7 @@ def test_a_person_force_releases_by_space(engine, space, olga):
         digest=None, space_id=space.pk, actor_id=olga.pk, actor_name="olga", name="deploy-main", reason="stuck",
         channel="web",
     )  # fmt: skip
-    (done,) = perform(force_release([asked]))
+    (done,) = run(force_release([asked]))
     event = Event.objects.get(pk=done.event_id)
     assert (event.actor_kind, event.actor_id, event.actor_name) == ("user", olga.pk, "olga")
     assert (event.channel, event.team_id) == ("web", space.team_id)
@@ -190,7 +190,7 @@ class TestRecognition:
         assert type(engine)(worker_token).acquire("deploy-main", **terms).verdict == "held"
 
     def test_octostores_rule_where_the_space_has_it(self, engine, space):
-        Space.objects.filter(pk=space.pk).update(recognises_metadata=True)
+        Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
         first = engine.acquire("deploy-main", metadata="runner=7", ttl_seconds=60)
         again = engine.acquire("deploy-main", metadata="runner=7", ttl_seconds=1)
         assert (again.verdict, again.lease_id) == ("kept", first.lease_id)
@@ -225,13 +225,13 @@ class TestLimits:
         assert engine.renew("deploy-main", lease.lease_id).verdict == "held_too_long"
 
     def test_a_full_space_grants_no_more_but_still_says_held(self, engine, space):
-        from locks.engine.execution import perform
+        from locks.engine.execution import run
         from locks.engine.operations import count_live
 
         Space.objects.filter(pk=space.pk).update(max_live_locks=2)
         first = engine.acquire("a")
         engine.acquire("b")
-        perform(count_live([space.pk]))
+        run(count_live([space.pk]))
         assert engine.acquire("c").verdict == "space_full"
         assert engine.acquire("a").verdict == "held"
         assert engine.claim_next(["a", "c"]).verdict == "space_full"
@@ -239,7 +239,7 @@ class TestLimits:
         assert engine.renew("a", first.lease_id).verdict == "renewed"
         engine.release("a", first.lease_id)
         time.sleep(1)
-        perform(count_live([space.pk]))
+        run(count_live([space.pk]))
         assert engine.acquire("c").verdict == "acquired"
 
 

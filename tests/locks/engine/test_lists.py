@@ -4,20 +4,20 @@ import pytest
 from django.db import connection
 
 from locks.engine import requests, statements
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import listing
 from tests.conftest import issue
 from tests.locks.engine.conftest import Engine
 from tests.locks.engine.many_locks import hold, leave_idle
-from tests.locks.engine.passing_time import pass_seconds
 from tests.locks.engine.plans import assert_page_is_one_index_scan, explain
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
 
 def page(engine: Engine, **terms):
     """The page's locks; a page without any is one row that names none."""
-    rows = perform(listing(requests.Listing(digest=engine.digest, **terms)))
+    rows = run(listing(requests.Listing(digest=engine.digest, **terms)))
     return [row for row in rows if row.name is not None]
 
 
@@ -117,16 +117,16 @@ def test_a_token_sees_only_what_its_prefixes_allow(engine, space, red_space, sor
 
 def test_an_empty_page_still_carries_verdict_and_total(engine):
     engine.acquire("a")
-    (row,) = perform(listing(requests.Listing(digest=engine.digest, after_name="z")))
+    (row,) = run(listing(requests.Listing(digest=engine.digest, after_name="z")))
     assert (row.verdict, row.name, row.total) == ("listed", None, 1)
-    (row,) = perform(listing(requests.Listing(digest="ab" * 32)))
+    (row,) = run(listing(requests.Listing(digest="ab" * 32)))
     assert (row.verdict, row.name) == ("unauthenticated", None)
 
 
 def test_a_token_without_the_scope_is_refused(space, engine):
     engine.acquire("a")
     writer = Engine(issue(space, "writer", "locks:write"))
-    (row,) = perform(listing(requests.Listing(digest=writer.digest)))
+    (row,) = run(listing(requests.Listing(digest=writer.digest)))
     assert (row.verdict, row.name, row.total) == ("scope_missing", None, 0)
 
 

@@ -10,11 +10,11 @@ import pytest
 from django.db import connection, transaction
 
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import acquire, release, renew
 from locks.models import Event, Lock
-from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -71,7 +71,7 @@ class TestAcquire:
             renewed = engine.renew("deploy", lease.lease_id, ttl_seconds=60)
             wait_until_over(lease, other)
             second = other.waits(engine.acquire, "deploy", owner="second")
-        answer = second.result(LONGEST_WAIT)
+        answer = second.result(MAX_WAIT)
         assert (answer.verdict, answer.owner, answer.expires_at) == ("held", "first", renewed.expires_at)
         assert kinds() == ["acquired"]
 
@@ -81,7 +81,7 @@ class TestAcquire:
             engine.renew("deploy", lease.lease_id, ttl_seconds=60)
             wait_until_over(lease, other)
             second = give_up(other.waits(engine.acquire, "deploy"))
-        assert second.result(LONGEST_WAIT).verdict == "acquired"
+        assert second.result(MAX_WAIT).verdict == "acquired"
         assert kinds() == ["acquired", "expired", "acquired"]
 
     @pytest.mark.parametrize("state", ["free", "expired"])
@@ -91,7 +91,7 @@ class TestAcquire:
             work_on("deploy")
             second = other.waits(engine.acquire, "deploy", ttl_seconds=60)
             while_waiting = other.now()
-        lease = second.result(LONGEST_WAIT)
+        lease = second.result(MAX_WAIT)
         assert lease.verdict == "acquired"
         assert lease.acquired_at > while_waiting
         assert (lease.expires_at - lease.acquired_at).total_seconds() == 60
@@ -101,7 +101,7 @@ class TestAcquire:
             engine.acquire("deploy", ttl_seconds=10, owner="first")
             second = other.waits(engine.acquire, "deploy", owner="second")
             pass_seconds(20)
-        answer = second.result(LONGEST_WAIT)
+        answer = second.result(MAX_WAIT)
         assert (answer.verdict, answer.owner) == ("acquired", "second")
         assert kinds() == ["acquired", "released", "acquired", "expired", "acquired"]
 
@@ -109,7 +109,7 @@ class TestAcquire:
         with transaction.atomic():
             first = engine.acquire("deploy", owner="first", metadata="m")
             second = other.waits(engine.acquire, "deploy")
-        answer = second.result(LONGEST_WAIT)
+        answer = second.result(MAX_WAIT)
         assert (answer.verdict, answer.owner, answer.metadata) == ("held", "first", "m")
         assert (answer.lease_id, answer.fencing_token) == (None, first.fencing_token)
 
@@ -118,26 +118,26 @@ class TestAcquire:
             lease = engine.acquire("deploy")
             second = other.waits(engine.acquire, "deploy")
             engine.force_release("deploy", guard=lease.fencing_token, lock_delay_seconds=60)
-        assert second.result(LONGEST_WAIT).verdict == "delayed"
+        assert second.result(MAX_WAIT).verdict == "delayed"
 
     def test_nobody_is_told_held_of_a_lease_that_ran_out_while_the_batch_waited(self, engine, other, free):
         engine.acquire("short", ttl_seconds=1)
         asked = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
         with transaction.atomic():
             work_on("deploy")
-            second = other.waits(lambda: perform(acquire(asked)))
+            second = other.waits(lambda: run(acquire(asked)))
             time.sleep(1.01)
-        assert [answer.verdict for answer in second.result(LONGEST_WAIT)] == ["acquired", "acquired"]
+        assert [answer.verdict for answer in second.result(MAX_WAIT)] == ["acquired", "acquired"]
 
     def test_a_lease_renewed_while_the_batch_waited_elsewhere_is_not_taken(self, engine, other, free):
         short = engine.acquire("short", ttl_seconds=SOON)
         asked = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
         with meanwhile() as holder, transaction.atomic():
             work_on("deploy")
-            second = other.waits(lambda: perform(acquire(asked)))
-            renewed = holder.starts(engine.renew, "short", short.lease_id, ttl_seconds=60).result(LONGEST_WAIT)
+            second = other.waits(lambda: run(acquire(asked)))
+            renewed = holder.starts(engine.renew, "short", short.lease_id, ttl_seconds=60).result(MAX_WAIT)
             wait_until_over(short, other)
-        answers = second.result(LONGEST_WAIT)
+        answers = second.result(MAX_WAIT)
         assert [answer.verdict for answer in answers] == ["acquired", "held"]
         assert answers[1].expires_at == renewed.expires_at
 
@@ -146,7 +146,7 @@ class TestAcquire:
         with transaction.atomic():
             first = engine.acquire("deploy", **terms)
             retry = other.waits(engine.acquire, "deploy", **terms)
-        answer = retry.result(LONGEST_WAIT)
+        answer = retry.result(MAX_WAIT)
         assert (answer.verdict, answer.lease_id) == ("kept", first.lease_id)
 
 
@@ -155,7 +155,7 @@ class TestNewNames:
         with transaction.atomic():
             first = engine.acquire("deploy", owner="first", metadata="m")
             second = other.waits(engine.acquire, "deploy", owner="second")
-        answer = second.result(LONGEST_WAIT)
+        answer = second.result(MAX_WAIT)
         assert (answer.verdict, answer.owner, answer.metadata) == ("held", "first", "m")
         assert answer.fencing_token == first.fencing_token
         assert kinds() == ["acquired"]
@@ -164,7 +164,7 @@ class TestNewNames:
         with transaction.atomic():
             engine.acquire("deploy")
             second = give_up(other.waits(engine.acquire, "deploy", owner="second"))
-        answer = second.result(LONGEST_WAIT)
+        answer = second.result(MAX_WAIT)
         assert (answer.verdict, answer.owner) == ("acquired", "second")
         assert answer.expires_at > other.now()
         assert kinds() == ["acquired"]
@@ -175,7 +175,7 @@ class TestNewNames:
             second = other.waits(engine.acquire, "deploy", ttl_seconds=1)
             time.sleep(1.01)
             give_up(second)
-        answer = second.result(LONGEST_WAIT)
+        answer = second.result(MAX_WAIT)
         assert answer.verdict == "acquired"
         assert answer.expires_at > answer.now
         # The lease that came too late was nobody's, but it was there; the history says so.
@@ -186,22 +186,22 @@ class TestNewNames:
         asked = [requests.Acquire(digest=engine.digest, name=name) for name in ("deploy", "short")]
         with transaction.atomic():
             engine.acquire("deploy")
-            second = other.waits(lambda: perform(acquire(asked)))
+            second = other.waits(lambda: run(acquire(asked)))
             time.sleep(1.01)
-        assert [answer.verdict for answer in second.result(LONGEST_WAIT)] == ["held", "acquired"]
+        assert [answer.verdict for answer in second.result(MAX_WAIT)] == ["held", "acquired"]
 
     def test_a_retry_that_overtakes_its_original_gets_the_same_lease(self, engine, other):
         terms = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
         with transaction.atomic():
             first = engine.acquire("deploy", **terms)
             retry = other.waits(engine.acquire, "deploy", **terms)
-        assert retry.result(LONGEST_WAIT).lease_id == first.lease_id
+        assert retry.result(MAX_WAIT).lease_id == first.lease_id
 
     def test_in_acquire_all_too(self, engine, other):
         with transaction.atomic():
             engine.acquire("b", owner="first")
             second = other.waits(engine.acquire_all, ["c", "b", "a"])
-        rows = second.result(LONGEST_WAIT)
+        rows = second.result(MAX_WAIT)
         assert [(row.verdict, row.name, row.blocks) for row in rows] == [
             ("held", "c", False),
             ("held", "b", True),
@@ -212,7 +212,7 @@ class TestNewNames:
         with transaction.atomic():
             assert engine.claim_next(["deploy", "next"]).name == "deploy"
             second = other.waits(engine.claim_next, ["deploy", "next"])
-        assert second.result(LONGEST_WAIT).name == "next"
+        assert second.result(MAX_WAIT).name == "next"
 
 
 class TestHolders:
@@ -222,7 +222,7 @@ class TestHolders:
             work_on("deploy")
             renewal = other.waits(engine.renew, "deploy", lease.lease_id)
             wait_until_over(lease, other)
-        assert renewal.result(LONGEST_WAIT).verdict == "no_lease"
+        assert renewal.result(MAX_WAIT).verdict == "no_lease"
         assert engine.acquire("deploy").verdict == "acquired"
 
     @pytest.mark.parametrize(
@@ -234,9 +234,9 @@ class TestHolders:
         asked = [request_type(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
         with transaction.atomic():
             work_on("b")
-            second = other.waits(lambda: perform(operation(asked)))
+            second = other.waits(lambda: run(operation(asked)))
             wait_until_over(leases[0], other)
-        assert [answer.verdict for answer in second.result(LONGEST_WAIT)] == [
+        assert [answer.verdict for answer in second.result(MAX_WAIT)] == [
             "no_lease",
             f"{operation.__name__.removesuffix('e')}ed",
         ]
@@ -247,7 +247,7 @@ class TestHolders:
             work_on("deploy")
             release = other.waits(engine.release, "deploy", lease.lease_id)
             wait_until_over(lease, other)
-        assert release.result(LONGEST_WAIT).verdict == "no_lease"
+        assert release.result(MAX_WAIT).verdict == "no_lease"
         assert kinds() == ["acquired"]
 
     @pytest.mark.parametrize("verb", ["renew", "release"])
@@ -256,7 +256,7 @@ class TestHolders:
         with transaction.atomic():
             engine.force_release("deploy")
             late = other.waits(getattr(engine, verb), "deploy", lease.lease_id)
-        assert late.result(LONGEST_WAIT).verdict == "no_lease"
+        assert late.result(MAX_WAIT).verdict == "no_lease"
         assert kinds() == ["acquired", "force_released"]
 
     @pytest.mark.parametrize("verb", ["renew", "release"])
@@ -266,7 +266,7 @@ class TestHolders:
             engine.release("deploy", lease.lease_id)
             engine.acquire("deploy", owner="next")
             late = other.waits(getattr(engine, verb), "deploy", lease.lease_id)
-        assert late.result(LONGEST_WAIT).verdict == "held_by_another"
+        assert late.result(MAX_WAIT).verdict == "held_by_another"
         assert engine.inspect("deploy").owner == "next"
 
     def test_force_release_spares_who_came_meanwhile_if_guarded(self, engine, other):
@@ -275,7 +275,7 @@ class TestHolders:
             engine.release("deploy", lease.lease_id)
             new = engine.acquire("deploy")
             force = other.waits(engine.force_release, "deploy", guard=lease.fencing_token)
-        answer = force.result(LONGEST_WAIT)
+        answer = force.result(MAX_WAIT)
         assert (answer.verdict, answer.fencing_token) == ("changed_hands", new.fencing_token)
 
     def test_two_release_at_once_and_one_event_is_written(self, engine, other):
@@ -283,7 +283,7 @@ class TestHolders:
         with transaction.atomic():
             assert engine.release("deploy", lease.lease_id).verdict == "released"
             second = other.waits(engine.release, "deploy", lease.lease_id)
-        assert second.result(LONGEST_WAIT).verdict == "no_lease"
+        assert second.result(MAX_WAIT).verdict == "no_lease"
         assert kinds() == ["acquired", "released"]
 
 
@@ -294,19 +294,19 @@ class TestTidying:
         with transaction.atomic():
             sweep("deploy")
             second = other.waits(engine.acquire, "deploy")
-        assert second.result(LONGEST_WAIT).verdict == "acquired"
+        assert second.result(MAX_WAIT).verdict == "acquired"
         assert kinds() == ["acquired", "expired", "acquired"]
 
     def test_nor_by_claim_next_and_acquire_all(self, engine, other, expired):
         with transaction.atomic():
             sweep("deploy")
             second = other.waits(engine.claim_next, ["deploy"])
-        assert second.result(LONGEST_WAIT).verdict == "acquired"
+        assert second.result(MAX_WAIT).verdict == "acquired"
         pass_seconds(3600)
         with transaction.atomic():
             sweep("deploy")
             third = other.waits(engine.acquire_all, ["deploy"])
-        assert third.result(LONGEST_WAIT)[0].verdict == "acquired"
+        assert third.result(MAX_WAIT)[0].verdict == "acquired"
         assert kinds() == ["acquired", "expired", "acquired", "expired", "acquired"]
 
     @pytest.mark.parametrize("verb", ["acquire", "claim_next", "acquire_all"])
@@ -314,7 +314,7 @@ class TestTidying:
         with transaction.atomic():
             Lock.objects.filter(name="deploy").delete()
             second = other.waits(getattr(engine, verb), "deploy" if verb == "acquire" else ["deploy"])
-        answer = second.result(LONGEST_WAIT)
+        answer = second.result(MAX_WAIT)
         lease = answer[0] if verb == "acquire_all" else answer
         assert lease.verdict == "acquired"
         assert lease.fencing_token > free.fencing_token
@@ -325,7 +325,7 @@ class TestTidying:
         with transaction.atomic():
             Lock.objects.filter(name="deploy").delete()
             both = other.waits(engine.acquire_all, ["deploy", "next"])
-        rows = both.result(LONGEST_WAIT)
+        rows = both.result(MAX_WAIT)
         assert {row.verdict for row in rows} == {"acquired"}
         assert [engine.renew(row.name, row.lease_id).verdict for row in rows] == ["renewed", "renewed"]
 
@@ -334,26 +334,26 @@ class TestTidying:
         with transaction.atomic():
             Lock.objects.filter(name="deploy").delete()
             late = other.waits(getattr(engine, verb), "deploy", expired.lease_id)
-        assert late.result(LONGEST_WAIT).verdict == "no_lease"
+        assert late.result(MAX_WAIT).verdict == "no_lease"
 
 
 class TestClaimNext:
     def test_a_name_somebody_is_working_on_is_passed_over(self, engine, other, free):
         with transaction.atomic():
             work_on("deploy")
-            assert other.starts(engine.claim_next, ["deploy", "next"]).result(LONGEST_WAIT).name == "next"
+            assert other.starts(engine.claim_next, ["deploy", "next"]).result(MAX_WAIT).name == "next"
 
     def test_the_last_free_name_is_waited_for(self, engine, other, free):
         with transaction.atomic():
             work_on("deploy")
             claim = other.waits(engine.claim_next, ["deploy"])
-        assert claim.result(LONGEST_WAIT).verdict == "acquired"
+        assert claim.result(MAX_WAIT).verdict == "acquired"
 
     def test_held_is_said_only_when_it_is_taken(self, engine, other, free):
         with transaction.atomic():
             first = engine.acquire("deploy")
             claim = other.waits(engine.claim_next, ["deploy"])
-        answer = claim.result(LONGEST_WAIT)
+        answer = claim.result(MAX_WAIT)
         assert (answer.verdict, answer.available_at) == ("held", first.expires_at)
 
 
@@ -364,7 +364,7 @@ class TestAcquireAll:
             work_on("next")
             both = other.waits(engine.acquire_all, ["deploy", "next"], ttl_seconds=60)
             while_waiting = other.now()
-        rows = both.result(LONGEST_WAIT)
+        rows = both.result(MAX_WAIT)
         assert {row.verdict for row in rows} == {"acquired"}
         assert all(row.acquired_at > while_waiting for row in rows)
 
@@ -372,7 +372,7 @@ class TestAcquireAll:
         with transaction.atomic():
             engine.acquire("deploy", owner="first")
             both = other.waits(engine.acquire_all, ["a", "deploy"])
-        rows = both.result(LONGEST_WAIT)
+        rows = both.result(MAX_WAIT)
         assert [(row.verdict, row.blocks, row.owner) for row in rows] == [
             ("held", False, None),
             ("held", True, "first"),
@@ -391,7 +391,7 @@ def sweep(name: str) -> None:
                 UPDATE octo_lock AS lock SET
                     lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, owner = NULL,
                     metadata = NULL, ttl_seconds = NULL, acquired_at = NULL, renewed_at = NULL, expires_at = NULL,
-                    renewals = NULL, idempotency_digest = NULL, request_digest = NULL, sweep_at = NULL
+                    renewals = NULL, idempotency_digest = NULL, request_digest = NULL, next_sweep_at = NULL
                 FROM over WHERE lock.id = over.id
             )
             INSERT INTO octo_event (kind, space_id, lock_name, fencing_token, actor_kind, actor_name, channel)

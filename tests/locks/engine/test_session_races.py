@@ -6,14 +6,14 @@ import pytest
 from django.db import connection, transaction
 
 from locks.engine import requests
-from locks.engine.execution import Unavailable, perform
+from locks.engine.execution import Unavailable, run
+from locks.engine.maintenance import sweep_sessions
 from locks.engine.operations import acquire
-from locks.engine.upkeep import sweep_sessions
-from locks.history.verification import verify
+from locks.events.history.verification import verify
 from locks.models import Event, Lock, Session
-from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
 from tests.locks.engine.test_waiting import Waiting
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -55,7 +55,7 @@ def test_all_that_the_same_session_asks_for_while_it_takes_one_of_them(engine, o
     with transaction.atomic():
         first = engine.acquire("deploy", session_id=session)
         asks = other.waits(engine.acquire_all, ["deploy", "new"], session_id=session)
-    own, new = asks.result(LONGEST_WAIT)
+    own, new = asks.result(MAX_WAIT)
     assert (own.verdict, own.lease_id, new.verdict) == ("acquired", first.lease_id, "acquired")
 
 
@@ -67,7 +67,7 @@ def test_a_keepalive_that_is_under_way_counts(engine, other, session):
             time.sleep(0.01)
         # By every snapshot the session is over now; only who waits for the keepalive learns better.
         second = other.waits(engine.acquire, "deploy", owner="second")
-    answer = second.result(LONGEST_WAIT)
+    answer = second.result(MAX_WAIT)
     assert (answer.verdict, answer.owner) == ("held", "first")
 
 
@@ -79,7 +79,7 @@ def test_a_keepalive_that_was_rolled_back_does_not(engine, other, session):
             time.sleep(0.01)
         second = other.waits(engine.acquire, "deploy", owner="second")
         transaction.set_rollback(True)
-    assert second.result(LONGEST_WAIT).owner == "second"
+    assert second.result(MAX_WAIT).owner == "second"
 
 
 def test_once_declared_dead_no_keepalive_revives_it(engine, other, session):
@@ -88,7 +88,7 @@ def test_once_declared_dead_no_keepalive_revives_it(engine, other, session):
     with transaction.atomic():
         assert engine.acquire("deploy", owner="second").verdict == "acquired"
         late = other.waits(engine.keep_alive, session)
-    assert late.result(LONGEST_WAIT).verdict == "session_over"
+    assert late.result(MAX_WAIT).verdict == "session_over"
     assert engine.inspect("other").verdict == "free"
 
 
@@ -97,13 +97,13 @@ def test_a_keepalive_that_waited_past_the_end_is_too_late(engine, other, session
         Session.objects.select_for_update(no_key=True).get(pk=session)
         late = other.waits(engine.keep_alive, session)
         wait_until_over(session, other)
-    assert late.result(LONGEST_WAIT).verdict == "session_over"
+    assert late.result(MAX_WAIT).verdict == "session_over"
 
 
 def test_many_keepalives_do_not_hinder_an_acquire_with_the_session(engine, other, living):
     with transaction.atomic():
         engine.keep_alive(living)
-        got = other.starts(engine.acquire, "third", session_id=living).result(LONGEST_WAIT)
+        got = other.starts(engine.acquire, "third", session_id=living).result(MAX_WAIT)
     assert got.verdict == "acquired"
 
 
@@ -114,11 +114,11 @@ def test_ending_meets_an_acquire_that_is_under_way(engine, other, living):
         Lock.objects.select_for_update(no_key=True).get(name="third")
         late = other.waits(engine.acquire, "third", session_id=living, ttl_seconds=60)
         with meanwhile() as another:
-            assert another.starts(engine.end_session, living).result(LONGEST_WAIT).verdict == "ended"
-    late.result(LONGEST_WAIT)
+            assert another.starts(engine.end_session, living).result(MAX_WAIT).verdict == "ended"
+    late.result(MAX_WAIT)
     assert engine.inspect("third").verdict == "free"
     assert engine.acquire("third").verdict == "acquired"
-    assert perform(verify()).contradictions == []
+    assert run(verify()).contradictions == []
 
 
 def test_ending_and_taking_over_record_each_end_once(engine, other, living):
@@ -128,11 +128,11 @@ def test_ending_and_taking_over_record_each_end_once(engine, other, living):
         # Nothing of it is over as long as not everything is.
         assert engine.acquire("other", owner="second").verdict == "held"
         assert engine.keep_alive(living).verdict == "kept_alive"
-    assert ending.result(LONGEST_WAIT).verdict == "ended"
+    assert ending.result(MAX_WAIT).verdict == "ended"
     assert engine.acquire("other", owner="second").verdict == "acquired"
     for name in ("deploy", "other"):
         assert Event.objects.filter(lock_name=name, kind="released").count() == 1
-    assert perform(verify()).contradictions == []
+    assert run(verify()).contradictions == []
 
 
 def test_ending_that_is_killed_halfway_has_changed_nothing(engine, other, living):
@@ -143,7 +143,7 @@ def test_ending_that_is_killed_halfway_has_changed_nothing(engine, other, living
         Lock.objects.select_for_update(no_key=True).get(name="other")
         ending = other.waits(engine.end_session, living)
         other.end(*other.waiting())
-    assert isinstance(ending.exception(LONGEST_WAIT), Unavailable)
+    assert isinstance(ending.exception(MAX_WAIT), Unavailable)
     assert engine.keep_alive(living).verdict == "kept_alive"
     assert {engine.inspect(name).owner for name in ("deploy", "other")} == {"first"}
     assert not Event.objects.filter(kind__in=["released", "session_ended"]).exists()
@@ -158,7 +158,7 @@ def test_all_that_a_session_had_ends_in_one_commit(engine, living, ends):
         engine.end_session(living)
     else:
         pass_seconds(61)
-        perform(sweep_sessions())
+        run(sweep_sessions())
     kinds = ("released", "session_ended") if ends == "ended" else ("expired", "session_expired")
     with connection.cursor() as cursor:
         cursor.execute(
@@ -177,10 +177,10 @@ def test_a_lock_that_others_took_from_a_dying_session_is_left_to_them(engine, ot
         engine.force_release("deploy")
         assert engine.acquire("deploy", session_id=theirs).verdict == "acquired"
         ending = other.waits(engine.end_session, living)
-    assert ending.result(LONGEST_WAIT).verdict == "ended"
+    assert ending.result(MAX_WAIT).verdict == "ended"
     assert engine.inspect("deploy").owner == "second"
     assert engine.inspect("other").verdict == "free"
-    assert perform(verify()).contradictions == []
+    assert run(verify()).contradictions == []
 
 
 def test_a_batch_with_locks_of_dead_and_living_sessions(engine, session):
@@ -190,15 +190,15 @@ def test_a_batch_with_locks_of_dead_and_living_sessions(engine, session):
     asked = [
         requests.Acquire(digest=engine.digest, name=name) for name in ("deploy", "living", "other", "deploy", "new")
     ]
-    answers = perform(acquire(asked))
+    answers = run(acquire(asked))
     assert [answer.verdict for answer in answers] == ["acquired", "held", "acquired", "held", "acquired"]
 
 
 def test_two_sweeps_at_once_free_each_lock_once(engine, other, session):
     pass_seconds(LEFT)
-    first = other.starts(lambda: perform(sweep_sessions()))
-    perform(sweep_sessions())
-    first.result(LONGEST_WAIT)
-    perform(sweep_sessions())
+    first = other.starts(lambda: run(sweep_sessions()))
+    run(sweep_sessions())
+    first.result(MAX_WAIT)
+    run(sweep_sessions())
     assert Event.objects.filter(kind="expired").count() == 2
-    assert perform(verify()).contradictions == []
+    assert run(verify()).contradictions == []

@@ -7,15 +7,15 @@ import pytest
 from django.db import connection
 
 from locks.engine import requests, statements
-from locks.engine.execution import perform
+from locks.engine.execution import run
+from locks.engine.maintenance import sweep, sweep_sessions
 from locks.engine.operations import count_live, listing
-from locks.engine.upkeep import sweep, sweep_sessions
-from locks.history.verification import verify
+from locks.events.history.verification import verify
 from locks.models import Event, Lock, Session, Space, SpaceUsage
 from tests.conftest import issue
 from tests.locks.engine.conftest import Engine
-from tests.locks.engine.passing_time import pass_seconds
 from tests.locks.engine.plans import explain
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +57,7 @@ class TestLife:
         pass_seconds(31)
         found = engine.inspect("deploy")
         assert (found.verdict, found.session_id_present) == ("held", True)
-        assert perform(sweep_sessions()) == 1
+        assert run(sweep_sessions()) == 1
         assert engine.inspect("deploy").verdict == "held"
 
     def test_the_holder_is_a_pseudonym_of_token_and_session(self, engine, session):
@@ -112,7 +112,7 @@ class TestWhenItEnds:
         ends_at = Session.objects.get(pk=session).expires_at
         assert tied.expires_at > ends_at
         for sort in ("name", "expires_at", "acquired_at"):
-            (row,) = perform(listing(requests.Listing(digest=engine.digest, sort=sort)))
+            (row,) = run(listing(requests.Listing(digest=engine.digest, sort=sort)))
             assert (row.status, row.expires_at, row.available_at) == ("held", ends_at, ends_at + timedelta(seconds=5))
         assert engine.inspect("deploy").expires_at == ends_at
         assert engine.keep_alive(session).expires_at == engine.inspect("deploy").expires_at > ends_at
@@ -133,7 +133,7 @@ class TestWhenItEnds:
     def test_the_list_is_in_that_order(self, engine, session, tied):
         engine.acquire("later", ttl_seconds=600)
         engine.acquire("sooner", ttl_seconds=20)
-        listed = perform(listing(requests.Listing(digest=engine.digest, sort="expires_at")))
+        listed = run(listing(requests.Listing(digest=engine.digest, sort="expires_at")))
         assert [row.name for row in listed] == ["sooner", "deploy", "later"]
 
 
@@ -220,11 +220,11 @@ class TestDeath:
         engine.acquire("other", session_id=living)
         assert engine.inspect("deploy").verdict == "free"
         for sort in ("name", "expires_at"):
-            rows = perform(listing(requests.Listing(digest=engine.digest, sort=sort)))
+            rows = run(listing(requests.Listing(digest=engine.digest, sort=sort)))
             assert [(row.name, row.total) for row in rows] == [("other", 1)]
-        everything = perform(listing(requests.Listing(digest=engine.digest, status="all")))
+        everything = run(listing(requests.Listing(digest=engine.digest, status="all")))
         assert [(row.name, row.status) for row in everything] == [("deploy", "free"), ("other", "held")]
-        perform(count_live([space.pk]))
+        run(count_live([space.pk]))
         assert SpaceUsage.objects.get().live_locks == 1
 
     def test_a_delay_counts_from_the_end_of_the_session(self, engine, session):
@@ -273,10 +273,10 @@ class TestEnding:
             assert cursor.fetchone() == (0,)
 
     def test_the_sweep_frees_what_a_dead_session_held_and_says_so_once(self, engine, dead, session):
-        assert perform(sweep_sessions()) == 1
+        assert run(sweep_sessions()) == 1
         assert happened() == [("acquired", None), ("expired", "its session ran out")]
         assert Lock.objects.get().lease_id is None
-        assert perform(sweep_sessions()) == 0
+        assert run(sweep_sessions()) == 0
         assert Event.objects.filter(kind="session_expired").count() == 1
 
     def test_the_sweep_leaves_the_living_alone_and_looks_again_when_they_end(self, engine, session):
@@ -284,11 +284,11 @@ class TestEnding:
         pass_seconds(20)
         engine.keep_alive(session)
         pass_seconds(20)
-        assert (perform(sweep_sessions()), perform(sweep())) == (0, 0)
+        assert (run(sweep_sessions()), run(sweep())) == (0, 0)
         found = Session.objects.get()
-        assert found.sweep_at == found.expires_at
+        assert found.next_sweep_at == found.expires_at
         pass_seconds(20)
-        assert perform(sweep_sessions()) == 1
+        assert run(sweep_sessions()) == 1
 
     def test_the_history_is_whole_whatever_happened(self, engine, dead, session):
         living = engine.open_session().session_id
@@ -298,4 +298,4 @@ class TestEnding:
         engine.acquire("deploy", session_id=living)
         engine.end_session(living)
         engine.acquire("a")
-        assert perform(verify()).contradictions == []
+        assert run(verify()).contradictions == []

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from locks.engine import requests
-from locks.engine.execution import perform
+from locks.engine.execution import run
 from locks.engine.operations import inspect
 from locks.models import Event, Space, Team
 from tests.conftest import issue
 from tests.locks.engine.conftest import Engine
 from tests.locks.engine.lease_model import Lease, Lock
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 NAMES = ("a", "B/c", "é")
 TOLERATED_SECONDS = 20
@@ -142,7 +142,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @invariant()
     def inspect_agrees(self):
         engine = self.engines["fleet"]
-        seen = perform(inspect([requests.Inspect(digest=engine.digest, name=name) for name in NAMES]))
+        seen = run(inspect([requests.Inspect(digest=engine.digest, name=name) for name in NAMES]))
         for name, answer in zip(NAMES, seen, strict=True):
             lock = self.locks[name]
             assert answer.verdict == lock.status(self.now)

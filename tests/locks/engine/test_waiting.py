@@ -7,25 +7,25 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from locks.engine import outcomes, requests, statements
-from locks.engine.execution import perform
-from locks.engine.handing_on import leave
-from locks.engine.line import (
+from locks.engine import requests, results, statements
+from locks.engine.execution import run
+from locks.engine.handover import dequeue
+from locks.engine.maintenance import purge_waiters, sweep, sweep_sessions
+from locks.engine.operations import release
+from locks.engine.queue import (
     BEAT_SECONDS,
     PICK_UP_SECONDS,
     SILENT_SECONDS,
-    attend,
-    pick_up,
-    settle_open_names,
-    stand_in_line,
+    claim_handovers,
+    enqueue,
+    hand_over_free_names,
+    server_heartbeat,
 )
-from locks.engine.operations import release
-from locks.engine.upkeep import forget_waiters, sweep, sweep_sessions
-from locks.history.verification import verify
-from locks.models import Event, Lock, Server, Space, Token, Waiter
+from locks.events.history.verification import verify
+from locks.models import Event, Lock, ServerProcess, Space, Token, Waiter
 from tests.conftest import issue
 from tests.locks.engine.conftest import Engine
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
@@ -36,22 +36,24 @@ class Waiting:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.id = uuid4()
-        perform(attend(self.id))
+        run(server_heartbeat(self.id))
 
-    def wait(self, name: str = "deploy", *, seconds: float = 60, **terms) -> requests.Wait:
-        return requests.Wait(
+    def wait(self, name: str = "deploy", *, seconds: float = 60, **terms) -> requests.Enqueue:
+        return requests.Enqueue(
             digest=self.engine.digest, name=name, server_id=self.id, wait_ms=int(seconds * 1000), **terms
         )
 
-    def stand(self, name: str = "deploy", *, seconds: float = 60, **terms) -> outcomes.Placed:
-        return perform(stand_in_line([self.wait(name, seconds=seconds, **terms)]))[0]
+    def stand(self, name: str = "deploy", *, seconds: float = 60, **terms) -> results.Enqueued:
+        return run(enqueue([self.wait(name, seconds=seconds, **terms)]))[0]
 
-    def pick_up(self) -> list[outcomes.PickedUp]:
-        return perform(pick_up(self.id))
+    def claim_handovers(self) -> list[results.Handover]:
+        return run(claim_handovers(self.id))
 
     def falls_silent(self) -> None:
         with connection.cursor() as cursor:
-            cursor.execute("UPDATE octo_server SET seen_at = seen_at - interval '1 second' WHERE id = %s", [self.id])
+            cursor.execute(
+                "UPDATE octo_server_process SET seen_at = seen_at - interval '1 second' WHERE id = %s", [self.id]
+            )
 
 
 @pytest.fixture
@@ -78,10 +80,10 @@ class TestStanding:
 
     def test_a_batch_stands_in_its_order(self, server, held):
         waits = [
-            requests.Wait(digest=server.engine.digest, name="deploy", owner=owner, server_id=server.id, wait_ms=1000)
+            requests.Enqueue(digest=server.engine.digest, name="deploy", owner=owner, server_id=server.id, wait_ms=1000)
             for owner in "abc"
         ]
-        assert [placed.position for placed in perform(stand_in_line(waits))] == [1, 2, 3]
+        assert [placed.position for placed in run(enqueue(waits))] == [1, 2, 3]
         assert list(Waiter.objects.order_by("arrival").values_list("owner", flat=True)) == ["a", "b", "c"]
 
     def test_nobody_waits_for_what_is_free(self, server, held):
@@ -112,7 +114,7 @@ class TestStanding:
         server.stand(owner="b")
         other = Waiting(server.engine)
         again = other.stand(owner="a", **key)
-        assert (again.verdict, again.took_over, again.arrival) == ("waiting", first.waiter_id, first.arrival)
+        assert (again.verdict, again.replaced_waiter_id, again.arrival) == ("waiting", first.waiter_id, first.arrival)
         assert other.stand(owner="a", **{**key, "request_digest": "cc" * 32}).verdict == "key_reused"
         server.engine.release("deploy", held.lease_id)
         assert [handed.owner for handed in other.pick_up()] == ["a"]
@@ -123,7 +125,7 @@ class TestStanding:
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
         first = server.stand(**key)
         server.stand(**key)
-        assert [row.verdict for row in perform(leave([first.waiter_id], server_id=server.id))] == ["unknown"]
+        assert [row.verdict for row in run(dequeue([first.waiter_id], server_id=server.id))] == ["unknown"]
         server.engine.release("deploy", held.lease_id)
         assert [handed.verdict for handed in server.pick_up()] == ["acquired"]
 
@@ -132,7 +134,7 @@ class TestStanding:
         first = server.stand(owner="first", **key)
         server.stand(owner="second")
         Waiter.objects.filter(owner="first").delete()
-        back = server.stand(owner="first", arrival=first.arrival, comes_back=True, **key)
+        back = server.stand(owner="first", arrival=first.arrival, is_requeue=True, **key)
         assert (back.verdict, back.position, back.arrival) == ("waiting", 1, first.arrival)
         server.engine.release("deploy", held.lease_id)
         assert [handed.owner for handed in server.pick_up()] == ["first"]
@@ -141,14 +143,14 @@ class TestStanding:
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
         first = server.stand(**key)
         retry = Waiting(server.engine).stand(**key)
-        assert server.stand(arrival=first.arrival, comes_back=True, **key).verdict == "taken_over"
+        assert server.stand(arrival=first.arrival, is_requeue=True, **key).verdict == "taken_over"
         assert Waiter.objects.get().pk == retry.waiter_id
 
 
 def test_a_waiter_that_vanished_costs_less_than_two_seconds():
     assert SILENT_SECONDS + PICK_UP_SECONDS + BEAT_SECONDS <= 1.8
     for seconds in (SILENT_SECONDS, PICK_UP_SECONDS):
-        assert statements.SETTLE.sql.count(f"interval '{round(seconds * 1000)} milliseconds'") == 1
+        assert statements.END_AND_HAND_OVER.sql.count(f"interval '{round(seconds * 1000)} milliseconds'") == 1
 
 
 class TestHandingOn:
@@ -177,14 +179,14 @@ class TestHandingOn:
     def test_the_sweep_does(self, server, held):
         server.stand(owner="a")
         pass_seconds(601)
-        assert perform(sweep()) == 1
+        assert run(sweep()) == 1
         assert owners_and_kinds()[1:] == [("holder", "expired"), ("a", "acquired")]
 
     def test_a_look_by_the_waiting_server_does(self, server, held):
         server.stand(owner="a")
-        assert perform(settle_open_names(server.id)) == 0
+        assert run(hand_over_free_names(server.id)) == 0
         pass_seconds(601)
-        assert perform(settle_open_names(server.id)) == 1
+        assert run(hand_over_free_names(server.id)) == 1
         assert [handed.owner for handed in server.pick_up()] == ["a"]
 
     def test_the_end_of_a_session_does(self, server):
@@ -208,7 +210,7 @@ class TestHandingOn:
         server.engine.acquire("deploy", session_id=session, ttl_seconds=600)
         server.stand(owner="a")
         pass_seconds(11)
-        assert perform(sweep_sessions()) == 1
+        assert run(sweep_sessions()) == 1
         assert [handed.owner for handed in server.pick_up()] == ["a"]
 
     def test_a_newcomer_is_told_held_and_the_line_is_served(self, server, held):
@@ -231,7 +233,7 @@ class TestHandingOn:
         server.stand(owner="a")
         server.engine.release("deploy", lease.lease_id)
         assert server.pick_up() == []
-        assert perform(settle_open_names(server.id)) == 0
+        assert run(hand_over_free_names(server.id)) == 0
         pass_seconds(31)
         assert server.engine.acquire("deploy", owner="newcomer").owner == "a"
         assert [handed.owner for handed in server.pick_up()] == ["a"]
@@ -243,16 +245,16 @@ class TestHandingOn:
         asked = [
             requests.Release(digest=engine.digest, name=row.name, lease_id=row.lease_id) for row in (*leases, leases[0])
         ]
-        done = perform(release(asked))
+        done = run(release(asked))
         assert [row.verdict for row in done] == ["released", "released", "released", "no_lease"]
         assert {(handed.name, handed.owner) for handed in server.pick_up()} == {("a", "first"), ("c", "third")}
 
     def test_the_line_is_forgotten_when_it_is_empty(self, server, held):
         placed = server.stand()
-        assert perform(leave([placed.waiter_id]))[0].verdict == "left"
-        assert Lock.objects.get().last_waiter is not None
+        assert run(dequeue([placed.waiter_id]))[0].verdict == "left"
+        assert Lock.objects.get().last_waiter_id is not None
         server.engine.release("deploy", held.lease_id)
-        assert Lock.objects.get().last_waiter is None
+        assert Lock.objects.get().last_waiter_id is None
         assert server.engine.acquire("deploy").verdict == "acquired"
 
 
@@ -293,7 +295,7 @@ class TestGone:
         leaver = server.stand(owner="a")
         server.stand(owner="b")
         server.engine.release("deploy", held.lease_id)
-        perform(leave([leaver.waiter_id]))
+        run(dequeue([leaver.waiter_id]))
         assert [handed.owner for handed in server.pick_up()] == ["b"]
         released = Event.objects.get(owner="a", kind="released")
         assert (released.actor_kind, released.actor_name) == ("token", "operator")
@@ -304,7 +306,7 @@ class TestGone:
         leaver = server.stand(owner="a", **key)
         server.engine.release("deploy", held.lease_id)
         retry = server.engine.acquire("deploy", owner="a", **key)
-        perform(leave([leaver.waiter_id]))
+        run(dequeue([leaver.waiter_id]))
         assert server.engine.renew("deploy", retry.lease_id).verdict == "renewed"
 
     def test_nor_from_a_retry_at_another_server(self, server, held):
@@ -312,16 +314,16 @@ class TestGone:
         other = Waiting(server.engine)
         first = server.stand(owner="a", **key)
         other.stand(owner="a", **key)
-        assert perform(leave([first.waiter_id], server_id=server.id))[0].verdict == "unknown"
+        assert run(dequeue([first.waiter_id], server_id=server.id))[0].verdict == "unknown"
         server.engine.release("deploy", held.lease_id)
         assert [handed.verdict for handed in other.pick_up()] == ["acquired"]
 
     def test_who_gives_up_says_where_it_stood(self, server, held):
         server.stand(owner="a")
         second = server.stand(owner="b")
-        (left,) = perform(leave([second.waiter_id]))
+        (left,) = run(dequeue([second.waiter_id]))
         assert (left.verdict, left.position) == ("left", 2)
-        assert perform(leave([second.waiter_id]))[0].verdict == "unknown"
+        assert run(dequeue([second.waiter_id]))[0].verdict == "unknown"
 
     def test_a_waiter_whose_time_is_up_or_whose_session_or_token_is_over_is_passed_over(self, server, held):
         session = server.engine.open_session(ttl_seconds=10).session_id
@@ -349,7 +351,7 @@ class TestGone:
         server.stand(owner="patient")
         Space.objects.update(archived_at=Now())
         pass_seconds(601)
-        assert perform(sweep()) == 1
+        assert run(sweep()) == 1
         assert owners_and_kinds()[1:] == [("holder", "expired")]
         assert not Waiter.objects.exists()
 
@@ -362,22 +364,22 @@ class TestGone:
     def test_the_sweep_forgets_waiters_of_servers_that_are_gone(self, server, held):
         server.stand()
         with connection.cursor() as cursor:
-            cursor.execute("UPDATE octo_server SET seen_at = seen_at - interval '2 minutes'")
-        perform(forget_waiters())
-        assert (Waiter.objects.count(), Server.objects.count()) == (0, 0)
+            cursor.execute("UPDATE octo_server_process SET seen_at = seen_at - interval '2 minutes'")
+        run(purge_waiters())
+        assert (Waiter.objects.count(), ServerProcess.objects.count()) == (0, 0)
 
     def test_the_history_is_whole(self, server, held):
         first = server.stand(owner="a")
         server.stand(owner="b")
         server.stand(owner="c")
         server.engine.release("deploy", held.lease_id)
-        perform(leave([first.waiter_id]))
+        run(dequeue([first.waiter_id]))
         (handed,) = server.pick_up()
         server.engine.release("deploy", handed.lease_id)
         server.pick_up()
         server.engine.force_release("deploy")
         server.engine.acquire("deploy")
-        assert perform(verify()).contradictions == []
+        assert run(verify()).contradictions == []
 
 
 class TestAllAtOnce:
@@ -385,19 +387,21 @@ class TestAllAtOnce:
         server.stand(owner="a")
         server.engine.release("deploy", held.lease_id)
         (handed,) = server.pick_up()
-        rows = server.engine.acquire_all(["other", "deploy"], in_hand=handed.lease_id, owner="a", ttl_seconds=30)
+        rows = server.engine.acquire_all(
+            ["other", "deploy"], handed_lease_id=handed.lease_id, owner="a", ttl_seconds=30
+        )
         assert {row.verdict for row in rows} == {"acquired"}
         assert rows[1].lease_id == handed.lease_id
         assert rows[1].fencing_token == handed.fencing_token
         assert owners_and_kinds() == [("holder", "acquired"), ("holder", "released"), ("a", "acquired")]
-        assert perform(verify()).contradictions == []
+        assert run(verify()).contradictions == []
 
     def test_and_is_left_alone_if_another_is_held(self, server, held):
         server.engine.acquire("other")
         server.stand(owner="a")
         server.engine.release("deploy", held.lease_id)
         (handed,) = server.pick_up()
-        rows = server.engine.acquire_all(["other", "deploy"], in_hand=handed.lease_id)
+        rows = server.engine.acquire_all(["other", "deploy"], handed_lease_id=handed.lease_id)
         assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
         assert server.engine.renew("deploy", handed.lease_id).verdict == "renewed"
 

@@ -5,15 +5,15 @@ from uuid import uuid4
 import pytest
 from django.db import transaction
 
-from locks.engine.execution import perform
-from locks.engine.handing_on import leave
-from locks.engine.line import attend, retire, settle_open_names, stand_in_line
-from locks.engine.upkeep import forget_waiters, sweep, sweep_sessions
-from locks.history.verification import verify
+from locks.engine.execution import run
+from locks.engine.handover import dequeue
+from locks.engine.maintenance import purge_waiters, sweep, sweep_sessions
+from locks.engine.queue import delete_server, enqueue, hand_over_free_names, server_heartbeat
+from locks.events.history.verification import verify
 from locks.models import Event, Lock, Waiter
-from tests.locks.engine.meanwhile import LONGEST_WAIT, meanwhile
-from tests.locks.engine.passing_time import pass_seconds
+from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
 from tests.locks.engine.test_waiting import Waiting
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -38,14 +38,14 @@ def test_a_release_that_waited_for_somebody_to_join_hands_it_to_them(server, hel
     with transaction.atomic():
         server.stand(owner="a")
         release = other.waits(server.engine.release, "deploy", held.lease_id)
-    assert release.result(LONGEST_WAIT).verdict == "released"
+    assert release.result(MAX_WAIT).verdict == "released"
     assert [handed.owner for handed in server.pick_up()] == ["a"]
 
 
 def test_who_joins_while_it_is_released_has_no_place_yet_and_does_not_wait_for_what_is_free(server, held, other):
     with transaction.atomic():
         server.engine.release("deploy", held.lease_id)
-        joins = other.starts(server.stand, owner="a").result(LONGEST_WAIT)
+        joins = other.starts(server.stand, owner="a").result(MAX_WAIT)
     assert (joins.verdict, joins.waiter_id) == ("busy", None)
     assert server.stand(owner="a", arrival=joins.arrival).verdict == "again"
     assert not Waiter.objects.exists()
@@ -54,7 +54,7 @@ def test_who_joins_while_it_is_released_has_no_place_yet_and_does_not_wait_for_w
 def test_whoever_found_the_lock_busy_stands_where_it_arrived(server, held, other):
     with transaction.atomic():
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
-        first = other.starts(server.stand, owner="a").result(LONGEST_WAIT)
+        first = other.starts(server.stand, owner="a").result(MAX_WAIT)
     assert server.stand(owner="b").position == 1
     assert server.stand(owner="a", arrival=first.arrival).position == 1
     server.engine.release("deploy", held.lease_id)
@@ -66,7 +66,7 @@ def test_a_name_that_somebody_keeps_locked_does_not_keep_others_of_the_batch_fro
     waits = [server.wait(name, owner="a") for name in ("deploy", "other")]
     with transaction.atomic():
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
-        placed = other.starts(lambda: perform(stand_in_line(waits))).result(LONGEST_WAIT)
+        placed = other.starts(lambda: run(enqueue(waits))).result(MAX_WAIT)
     assert [one.verdict for one in placed] == ["busy", "waiting"]
 
 
@@ -75,11 +75,11 @@ def test_a_name_that_somebody_keeps_locked_does_not_keep_others_from_being_settl
     for name in ("deploy", "other"):
         server.stand(name, owner="a")
     pass_seconds(601)
-    perform(attend(server.id))
+    run(server_heartbeat(server.id))
     with transaction.atomic():
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
-        assert other.starts(lambda: perform(settle_open_names(server.id))).result(LONGEST_WAIT) == 1
-        assert [handed.name for handed in other.starts(server.pick_up).result(LONGEST_WAIT)] == ["other"]
+        assert other.starts(lambda: run(hand_over_free_names(server.id))).result(MAX_WAIT) == 1
+        assert [handed.name for handed in other.starts(server.pick_up).result(MAX_WAIT)] == ["other"]
 
 
 def test_a_hand_over_that_waited_for_the_second_to_join_goes_to_the_first(server, held, other):
@@ -87,7 +87,7 @@ def test_a_hand_over_that_waited_for_the_second_to_join_goes_to_the_first(server
     with transaction.atomic():
         server.stand(owner="b")
         release = other.waits(server.engine.release, "deploy", held.lease_id)
-    release.result(LONGEST_WAIT)
+    release.result(MAX_WAIT)
     assert [handed.owner for handed in server.pick_up()] == ["a"]
 
 
@@ -95,9 +95,9 @@ def test_a_hand_over_passes_over_whoever_is_just_leaving(server, held, other):
     first = server.stand(owner="a")
     server.stand(owner="b")
     with transaction.atomic():
-        perform(leave([first.waiter_id]))
+        run(dequeue([first.waiter_id]))
         release = other.waits(server.engine.release, "deploy", held.lease_id)
-    release.result(LONGEST_WAIT)
+    release.result(MAX_WAIT)
     assert [handed.owner for handed in server.pick_up()] == ["b"]
 
 
@@ -107,9 +107,9 @@ def test_the_last_leaves_and_another_joins_while_it_is_freed(server, held, other
     with transaction.atomic():
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
         release = other.waits(server.engine.release, "deploy", held.lease_id)
-        perform(leave([first.waiter_id]))
+        run(dequeue([first.waiter_id]))
         server.stand(owner="b")
-    release.result(LONGEST_WAIT)
+    release.result(MAX_WAIT)
     assert [handed.owner for handed in server.pick_up()] == ["b"]
 
 
@@ -118,11 +118,11 @@ def test_whoever_leaves_while_it_is_handed_the_lock_gives_it_on(server, held, ot
     server.stand(owner="b")
     with transaction.atomic():
         server.engine.release("deploy", held.lease_id)
-        leaving = other.starts(lambda: perform(leave([first.waiter_id])))
-    left = leaving.result(LONGEST_WAIT)
+        leaving = other.starts(lambda: run(dequeue([first.waiter_id])))
+    left = leaving.result(MAX_WAIT)
     assert [row.verdict for row in left] == ["left"]
     assert [handed.owner for handed in server.pick_up()] == ["b"]
-    assert perform(verify()).contradictions == []
+    assert run(verify()).contradictions == []
 
 
 def test_a_newcomer_that_waited_for_the_hand_over_is_told_held(server, held, other):
@@ -130,7 +130,7 @@ def test_a_newcomer_that_waited_for_the_hand_over_is_told_held(server, held, oth
     with transaction.atomic():
         server.engine.release("deploy", held.lease_id)
         newcomer = other.starts(server.engine.acquire, "deploy", owner="newcomer")
-    answer = newcomer.result(LONGEST_WAIT)
+    answer = newcomer.result(MAX_WAIT)
     assert (answer.verdict, answer.lease_id) == ("held", None)
 
 
@@ -138,8 +138,8 @@ def test_a_sweep_and_a_newcomer_at_once_hand_it_on_once(server, held, other):
     server.stand(owner="a")
     pass_seconds(601)
     newcomer = other.starts(server.engine.acquire, "deploy", owner="newcomer")
-    perform(sweep())
-    assert newcomer.result(LONGEST_WAIT).owner == "a"
+    run(sweep())
+    assert newcomer.result(MAX_WAIT).owner == "a"
     assert [handed.owner for handed in server.pick_up()] == ["a"]
     assert not Waiter.objects.exists()
 
@@ -149,7 +149,7 @@ def test_what_somebody_kept_locked_past_its_time_is_picked_up_too_late(server, h
     server.engine.release("deploy", held.lease_id)
     with transaction.atomic():
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
-        assert other.starts(server.pick_up).result(LONGEST_WAIT) == []
+        assert other.starts(server.pick_up).result(MAX_WAIT) == []
         pass_seconds(1)
     assert [handed.verdict for handed in server.pick_up()] == ["lapsed"]
 
@@ -165,8 +165,8 @@ def test_who_leaves_while_it_is_handed_the_lock_gives_it_on(engine, other, serve
     leaver = server.stand(owner="a").waiter_id
     with transaction.atomic():
         engine.release("deploy", held.lease_id)
-        leaves = other.waits(lambda: perform(leave([leaver])))
-    (left,) = leaves.result(LONGEST_WAIT)
+        leaves = other.waits(lambda: run(dequeue([leaver])))
+    (left,) = leaves.result(MAX_WAIT)
     assert left.verdict == "left"
     assert engine.inspect("deploy").verdict == "free"
     assert Event.objects.get(owner="a", kind="released").reason == "whoever waited for it had gone"
@@ -189,17 +189,17 @@ class TestNoCircles:
             server.engine.force_release("b")
             removing = other.goes_as_far_as_it_can(work)
             server.engine.force_release("a")
-        removing.result(LONGEST_WAIT)
+        removing.result(MAX_WAIT)
         assert {server.engine.inspect(name).verdict for name in "ab"} == {"free"}
 
     def test_forgetting_waiters_and_settling_their_names(self, server, other, two_lines):
-        self.settles_both_while(server, other, lambda: perform(forget_waiters()))
+        self.settles_both_while(server, other, lambda: run(purge_waiters()))
 
     def test_a_server_that_stops_and_settling_the_names_it_waits_for(self, server, other, two_lines):
-        self.settles_both_while(server, other, lambda: perform(retire(server.id)))
+        self.settles_both_while(server, other, lambda: run(delete_server(server.id)))
 
     def test_waiters_that_leave_and_settling_their_names(self, server, other, two_lines):
-        self.settles_both_while(server, other, lambda: perform(leave(two_lines)))
+        self.settles_both_while(server, other, lambda: run(dequeue(two_lines)))
 
     def test_ending_two_sessions_at_once_that_wait_for_what_the_other_holds(self, server, other):
         """Each leaves the other's line while its own is settled."""
@@ -212,8 +212,8 @@ class TestNoCircles:
         with transaction.atomic():
             engine.end_session(first)
             ends = other.goes_as_far_as_it_can(engine.end_session, second)
-        assert ends.result(LONGEST_WAIT).verdict == "ended"
-        perform(sweep_sessions())
+        assert ends.result(MAX_WAIT).verdict == "ended"
+        run(sweep_sessions())
         assert {engine.inspect(name).verdict for name in "ab"} == {"free"}
         assert not Waiter.objects.exists()
-        assert perform(verify()).contradictions == []
+        assert run(verify()).contradictions == []

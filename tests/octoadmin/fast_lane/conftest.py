@@ -1,7 +1,7 @@
 import pytest
 
 from locks.api.limits import limits
-from locks.api.usage import usage
+from locks.api.usage_flusher import usage
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from tests import database
 from tests.octoadmin.http_client import Reply, ask, listening
 
 HOST = (b"host", b"localhost")
-LONGEST_TALK = 40
+MAX_TALK = 40
 
 
 class Errand:
@@ -79,10 +79,10 @@ class Lanes:
     def gather(self, count: int) -> None:
         """The next acquires begin when so many have come, however slow this machine is."""
         loop, combiner = asyncio.get_running_loop(), self.fast._ways["acquire"].combiner
-        combiner._enough, combiner._pause = count, float(LONGEST_TALK)
+        combiner._enough, combiner._pause = count, float(MAX_TALK)
         if combiner._looking is not None:
             combiner._looking.cancel()
-        combiner._looking = loop.call_later(LONGEST_TALK, combiner._look, loop)
+        combiner._looking = loop.call_later(MAX_TALK, combiner._look, loop)
 
     def begin(self) -> None:
         """With the acquires that have come."""
@@ -104,7 +104,7 @@ async def running_lanes(token: str = "", *, connections: int = 1) -> AsyncIterat
 
 def on_lanes(token: str, talk: Callable[[Lanes], Awaitable[Any]], **options: Any) -> Any:
     async def main() -> Any:
-        async with asyncio.timeout(LONGEST_TALK), running_lanes(token, **options) as lanes:
+        async with asyncio.timeout(MAX_TALK), running_lanes(token, **options) as lanes:
             return await talk(lanes)
 
     return asyncio.run(main())

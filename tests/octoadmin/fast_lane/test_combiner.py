@@ -11,7 +11,7 @@ from django.db import connection
 from locks.models import Event, Lock, Space
 from octoadmin.fast_lane import combiner, mending
 from tests.conftest import issue
-from tests.octoadmin.fast_lane.lanes import LONGEST_TALK, Lanes, counted, on_lanes, row_locked, somebody_waits
+from tests.octoadmin.fast_lane.lanes import MAX_TALK, Lanes, counted, on_lanes, row_locked, somebody_waits
 from tests.octoadmin.http_client import Reply, connected, head_of, read_reply
 from tests.octoadmin.postgres_proxy import PostgresProxy
 
@@ -76,7 +76,7 @@ def test_of_many_who_ask_for_one_name_one_gets_it(worker_token: str) -> None:
 def test_who_hangs_up_before_the_turn_gets_no_lease(worker_token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The turn comes when the test lets go of the row, and not before."""
     monkeypatch.setattr(mending, "LOCK_TIMEOUT", "SET lock_timeout = 0")
-    monkeypatch.setattr(combiner, "ANSWER_SECONDS", LONGEST_TALK)
+    monkeypatch.setattr(combiner, "ANSWER_SECONDS", MAX_TALK)
 
     async def talk(lanes: Lanes) -> None:
         first = await lanes.acquire("busy")
@@ -117,7 +117,7 @@ def test_one_that_cannot_be_decided_does_not_spoil_the_others(worker_token: str)
 
 
 def test_beyond_the_queue_callers_are_told_to_come_back(worker_token: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(combiner, "MOST_WAITING", 10)
+    monkeypatch.setattr(combiner, "MAX_WAITING", 10)
 
     async def talk(lanes: Lanes) -> None:
         lanes.gather(30)

@@ -202,9 +202,9 @@ def twin(name: str, **terms: Any) -> dict[str, str]:
     return {key: f"Bearer {token}" for key, token in issued.items()}
 
 
-@pytest.mark.parametrize("recognises_metadata", [False, True])
-def test_both_lanes_answer_the_same(committed: None, recognises_metadata: bool) -> None:
-    terms = {"recognises_metadata": recognises_metadata, "max_ttl_seconds": 7200}
+@pytest.mark.parametrize("dedupe_by_metadata", [False, True])
+def test_both_lanes_answer_the_same(committed: None, dedupe_by_metadata: bool) -> None:
+    terms = {"dedupe_by_metadata": dedupe_by_metadata, "max_ttl_seconds": 7200}
     tokens = [twin("fast", **terms), twin("sync", **terms)]
     before = counted("octoadmin_request_seconds_count", lane="fast")
 

@@ -4,7 +4,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.locks.waiting.waiters import until
+from tests.locks.queue.waiters import until
 from tests.servers import Answer, RunningServer
 
 # A query string is not plain.

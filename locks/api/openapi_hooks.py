@@ -1,0 +1,154 @@
+"""The OpenAPI document, drawn from the same messages that the views decode and encode."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+
+from locks.api.errors import ErrorBody
+from locks.api.schemas import NAME_PATTERN, TEXT_PATTERN
+
+View = TypeVar("View", bound=Callable[..., Any])
+
+_REF = "#/components/schemas/{name}"
+# What any endpoint may answer beside its own: see the contract's table of errors.
+_COMMON_ERRORS = (401, 429, 500, 503)
+_TEXTS = {
+    200: "Done, or the state of things.",
+    201: "Issued.",
+    202: "Accepted: it is on its way.",
+    204: "Done.",
+    400: "Malformed, or a name, TTL or lease that cannot be.",
+    401: "No token, or one that is unknown, revoked or expired.",
+    403: "The token lacks the scope, the name is outside its prefixes, or the space is full.",
+    404: "There is no live lease, or nothing here.",
+    409: "Something changed since, or an Idempotency-Key was reused.",
+    410: "The session has ended, or the position is older than the history that is kept. Start anew.",
+    413: "The body is larger than 64 KiB.",
+    415: "The body is not JSON.",
+    422: "A field is missing or has the wrong type.",
+    429: "Too many requests; see Retry-After.",
+    500: "Our fault; the request id leads to it in the logs.",
+    503: "The database cannot be reached; see Retry-After.",
+}
+_described: list[Any] = [ErrorBody]
+
+NAME = OpenApiParameter(
+    "name",
+    type={"type": "string", "minLength": 1, "maxLength": 256, "pattern": NAME_PATTERN},
+    location=OpenApiParameter.PATH,
+    description="Segments joined by `/` (or `%2F`), each of letters and digits of any script and `. _ - : @ + = ~`.",
+    examples=[OpenApiExample("a deploy", "deploy-main"), OpenApiExample("a file", "path:src/auth.rs")],
+)
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    type={"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    location=OpenApiParameter.HEADER,
+    description="The retry of a request whose answer was lost, with the same key, gets the same lease.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventStream:
+    """Server-Sent Events, and what their data can be."""
+
+    description: str
+    data: Sequence[type[msgspec.Struct]]
+
+
+def query(name: str, type_: Any, description: str) -> OpenApiParameter:
+    if type_ is OpenApiTypes.STR:
+        type_ = {"type": "string", "pattern": TEXT_PATTERN}
+    return OpenApiParameter(name, type=type_, location=OpenApiParameter.QUERY, description=description)
+
+
+def describe(
+    operation_id: str,
+    summary: str,
+    *,
+    tag: str,
+    answers: dict[int, Any] | None = None,
+    body: type[msgspec.Struct] | None = None,
+    body_required: bool = True,
+    scope: str | None = None,
+    parameters: Sequence[OpenApiParameter] = (),
+    errors: Sequence[int] = (),
+    examples: Sequence[OpenApiExample] = (),
+    description: str = "",
+    stream: EventStream | None = None,
+) -> Callable[[View], View]:
+    """Declares an operation. `body` and the values of `answers` are messages; None is an empty answer."""
+    body_errors = (400, 413, 415, 422) if body is not None else ()
+    all_errors = sorted({*_COMMON_ERRORS, *errors, *body_errors, *((403,) if scope else ())})
+    text = f"{description}\n\nScope: `{scope}`." if scope else description
+    schemas = {status: _ref(message) for status, message in (answers or {}).items()}
+    streamed: dict[Any, OpenApiResponse] = {}
+    if stream is not None:
+        schema = {"type": "string", "contentSchema": {"anyOf": [_ref(message) for message in stream.data]}}
+        streamed[200, "text/event-stream"] = OpenApiResponse(schema, description=stream.description)
+    for status in all_errors:
+        error = _ref(ErrorBody)
+        schemas[status] = {"anyOf": [schemas[status], error]} if status in schemas else error
+    decorate: Callable[[View], View] = extend_schema(
+        operation_id=operation_id,
+        summary=summary,
+        description=text.strip(),
+        tags=[tag],
+        request={"application/json": _ref(body)} if body is not None else None,
+        responses=streamed
+        | {
+            status if status == 204 else (status, "application/json"): OpenApiResponse(
+                None if status == 204 else schemas[status], description=_TEXTS[status]
+            )
+            for status in sorted(schemas)
+        },
+        parameters=list(parameters),
+        examples=list(examples),
+        extensions=None if body is None or body_required else {"x-body-optional": True},
+    )
+    return decorate
+
+
+def _ref(message: Any) -> dict[str, Any]:
+    if message is None:
+        return {"type": "null"}
+    _described.append(message)
+    (schema,), _components = msgspec.json.schema_components([message], ref_template=_REF)
+    return schema
+
+
+def add_components(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:
+    """drf-spectacular's last step: puts the messages among the document's components."""
+    _schemas, components = msgspec.json.schema_components(_described, ref_template=_REF)
+    result["components"] = {
+        "schemas": dict(sorted(components.items())),
+        "securitySchemes": {
+            "bearer": {
+                "type": "http",
+                "scheme": "bearer",
+                "bearerFormat": "octo_<public id>_<secret><checksum>",
+            }
+        },
+    }
+    for path in result["paths"].values():
+        for operation in path.values():
+            if "requestBody" in operation:
+                operation["requestBody"]["required"] = not operation.pop("x-body-optional", False)
+    return result
+
+
+class EndpointSchema(AutoSchema):
+    """Views declare themselves with `describe`; nothing is to be guessed from serializers."""
+
+    def get_filter_backends(self) -> list[Any]:
+        return []
+
+    def get_auth(self) -> list[dict[str, list[str]]]:
+        return [{"bearer": []}] if self.view.get_authenticators() else []
+
+
+__all__ = ["IDEMPOTENCY_KEY", "NAME", "EventStream", "OpenApiTypes", "describe", "query"]

@@ -1,0 +1,357 @@
+"""From the engine's outcomes to the API's answers, or to refusals."""
+
+from datetime import datetime
+from typing import TypeAlias, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from locks.api import schemas
+from locks.api.errors import (
+    ApiError,
+    Code,
+    authentication_failed,
+    invalid_input,
+    name_not_allowed,
+    scope_missing,
+    unreachable,
+)
+from locks.api.parsing import invalid_ttl
+from locks.engine import results
+from locks.engine.verdicts import Verdict
+
+# How soon to ask again for a held lock: not later than it can be free, and often enough to notice a release.
+MAX_RETRY_MS = 5_000
+MIN_RETRY_MS = 100
+# Nearly every answer: none of the reasons to refuse has to be looked at.
+_DONE = frozenset({Verdict.ACQUIRED, Verdict.RECOGNISED, Verdict.RENEWED, Verdict.RELEASED})
+# Two may be lost before a session ends.
+KEEPALIVES_PER_TTL = 3
+
+Granted = TypeVar("Granted", bound=schemas.Lease)
+AnyOutcome: TypeAlias = (
+    results.Acquired
+    | results.Claimed
+    | results.AcquireAllRow
+    | results.Renewed
+    | results.Released
+    | results.ForceReleased
+    | results.Inspected
+    | results.Listed
+    | results.SessionRow
+    | results.KeptAlive
+    | results.SessionEnded
+)
+
+
+def _ms(later: datetime, now: datetime) -> int:
+    return max(0, int((later - now).total_seconds() * 1000))
+
+
+def renew_after_ms(expires_at: datetime, now: datetime) -> int:
+    return _ms(expires_at, now) // 2
+
+
+def retry_after_ms(available_at: datetime, now: datetime) -> int:
+    return max(MIN_RETRY_MS, min(MAX_RETRY_MS, _ms(available_at, now)))
+
+
+def raise_api_error(outcome: AnyOutcome, *, scope: str) -> None:
+    """Raises what the verdict refuses for reasons of the caller's rights or the space's limits."""
+    if outcome.verdict in _DONE:
+        return
+    match outcome.verdict:
+        case Verdict.UNAUTHENTICATED:
+            raise authentication_failed()
+        case Verdict.SCOPE_MISSING:
+            raise scope_missing(scope)
+        case Verdict.NAME_NOT_ALLOWED:
+            raise name_not_allowed(outcome.name or "")
+        case Verdict.TTL_TOO_LONG:
+            raise invalid_ttl(getattr(outcome, "max_ttl_seconds", None))
+        case Verdict.METADATA_TOO_LONG:
+            longest = getattr(outcome, "max_metadata_length", None)
+            raise invalid_input(422, f"metadata may have at most {longest} characters in this space.")
+        case Verdict.SPACE_FULL:
+            raise ApiError(
+                403,
+                Code.LOCK_LIMIT_EXCEEDED,
+                "The space has reached its limit of live locks. Release some, or ask an admin to raise it.",
+            )
+        case Verdict.NO_SESSION:
+            raise ApiError(404, Code.NOT_FOUND, "There is no such session, or it belongs to another token.")
+        case Verdict.SESSION_OVER:
+            raise ApiError(
+                410,
+                Code.SESSION_EXPIRED,
+                "The session has ended, and its locks with it. Stop the work, and open a new one.",
+            )
+        case Verdict.IDEMPOTENCY_CONFLICT:
+            raise ApiError(
+                409,
+                Code.CONFLICT,
+                "This Idempotency-Key was used for another request. Take a new key for a new request.",
+            )
+        case Verdict.FENCING_MISMATCH:
+            raise ApiError(
+                409,
+                Code.CONFLICT,
+                "The lock is now held under another fencing token. Look again before you release it by force.",
+            )
+
+
+def lease_problem(verdict: str) -> ApiError:
+    match verdict:
+        case Verdict.HELD_BY_ANOTHER:
+            return ApiError(
+                400,
+                Code.LEASE_NOT_CURRENT,
+                "The lock is held under another lease. Stop the work: it has another owner.",
+            )
+        case Verdict.MAX_HOLD_REACHED:
+            return ApiError(
+                400,
+                Code.LEASE_NOT_CURRENT,
+                "The lease has reached the space's longest hold. Finish, and acquire anew.",
+            )
+        case Verdict.NOT_HELD:
+            return ApiError(
+                404,
+                Code.LEASE_NOT_CURRENT,
+                "There is no live lease: it was released, has expired, or unreachable was. Stop the work.",
+            )
+    unreachable(verdict)
+
+
+def _granted(message: type[Granted], outcome: results.Acquired | results.Claimed | results.AcquireAllRow) -> Granted:
+    assert outcome.lease_id is not None
+    assert outcome.owner is not None
+    return message(
+        name=outcome.name,
+        lease_id=outcome.lease_id,
+        fencing_token=outcome.fencing_token,
+        owner=outcome.owner,
+        metadata=outcome.metadata,
+        acquired_at=outcome.acquired_at,
+        expires_at=outcome.expires_at,
+        renew_after_ms=renew_after_ms(outcome.expires_at, outcome.now),
+    )
+
+
+def acquired(
+    outcome: results.Acquired, *, waited_ms: int | UnsetType = UNSET, position: int | None = None
+) -> schemas.Acquired | schemas.Held | schemas.Delayed:
+    raise_api_error(outcome, scope="locks:write")
+    match outcome.verdict:
+        case Verdict.ACQUIRED | Verdict.RECOGNISED:
+            return _granted(schemas.Acquired, outcome)
+        case Verdict.HELD:
+            assert outcome.holder_id is not None
+            assert outcome.owner is not None
+            return schemas.Held(
+                name=outcome.name,
+                holder_id=outcome.holder_id,
+                owner=outcome.owner,
+                metadata=outcome.metadata,
+                fencing_token=outcome.fencing_token,
+                acquired_at=outcome.acquired_at,
+                expires_at=outcome.expires_at,
+                retry_after_ms=retry_after_ms(outcome.expires_at, outcome.now),
+                waiters=outcome.waiters,
+                waited_ms=waited_ms,
+                queue_position=position or UNSET,
+            )
+        case Verdict.DELAYED:
+            assert outcome.available_at is not None
+            return schemas.Delayed(
+                name=outcome.name,
+                available_at=outcome.available_at,
+                lock_delay_seconds=outcome.lock_delay_seconds or 0,
+                retry_after_ms=_ms(outcome.available_at, outcome.now),
+                waited_ms=waited_ms,
+                queue_position=position or UNSET,
+            )
+    unreachable(outcome.verdict)
+
+
+def status_of(message: schemas.Acquired | schemas.Held | schemas.Delayed) -> int:
+    return 409 if isinstance(message, schemas.Delayed) else 200
+
+
+def claimed(outcome: results.Claimed) -> schemas.Acquired | schemas.NoneFree:
+    raise_api_error(outcome, scope="locks:write")
+    match outcome.verdict:
+        case Verdict.ACQUIRED | Verdict.RECOGNISED:
+            return _granted(schemas.Acquired, outcome)
+        case Verdict.HELD:
+            available_at = outcome.available_at or outcome.now
+            return schemas.NoneFree(retry_after_ms=retry_after_ms(available_at, outcome.now))
+    unreachable(outcome.verdict)
+
+
+def acquired_together(
+    rows: list[results.AcquireAllRow], *, waited_ms: int | UnsetType = UNSET, position: int | None = None
+) -> schemas.AllAcquired | schemas.AllHeld:
+    verdict, now = rows[0].verdict, rows[0].now
+    raise_api_error(next((row for row in rows if row.allowed is False), rows[0]), scope="locks:write")
+    match verdict:
+        case Verdict.ACQUIRED | Verdict.RECOGNISED:
+            return schemas.AllAcquired(leases=[_granted(schemas.Lease, row) for row in rows])
+        case Verdict.HELD:
+            blockers = [row for row in rows if row.blocks]
+            soonest = min((row.available_at for row in blockers if row.available_at), default=now)
+            return schemas.AllHeld(
+                blocked_by=[_blocker(row) for row in blockers],
+                retry_after_ms=retry_after_ms(soonest, now),
+                waited_ms=waited_ms,
+                queue_position=position or UNSET,
+            )
+    unreachable(verdict)
+
+
+def _blocker(row: results.AcquireAllRow) -> schemas.Blocker:
+    live = row.expires_at is not None and row.expires_at > row.now
+    return schemas.Blocker(
+        name=row.name,
+        holder_id=row.holder_id if live else None,
+        owner=row.owner if live else None,
+        metadata=row.metadata if live else None,
+        fencing_token=row.fencing_token,
+        expires_at=row.expires_at if live else None,
+        available_at=row.available_at if not live else None,
+    )
+
+
+def renewed(outcome: results.Renewed) -> schemas.Renewed:
+    raise_api_error(outcome, scope="locks:write")
+    if outcome.verdict != Verdict.RENEWED:
+        raise lease_problem(outcome.verdict)
+    return schemas.Renewed(
+        lease_id=outcome.lease_id,
+        fencing_token=outcome.fencing_token,
+        expires_at=outcome.expires_at,
+        renew_after_ms=renew_after_ms(outcome.expires_at, outcome.now),
+    )
+
+
+def check_released(outcome: results.Released) -> None:
+    raise_api_error(outcome, scope="locks:write")
+    if outcome.verdict != Verdict.RELEASED:
+        raise lease_problem(outcome.verdict)
+
+
+def force_released(outcome: results.ForceReleased) -> schemas.ForceReleased:
+    raise_api_error(outcome, scope="locks:force")
+    if outcome.verdict != Verdict.RELEASED:
+        raise ApiError(404, Code.LEASE_NOT_CURRENT, "Nobody holds this lock: there is nothing to release.")
+    return schemas.ForceReleased(
+        name=outcome.name,
+        previous=schemas.PreviousHolder(
+            owner=outcome.owner,
+            metadata=outcome.metadata,
+            fencing_token=outcome.fencing_token,
+            acquired_at=outcome.acquired_at,
+            expires_at=outcome.expires_at,
+        ),
+    )
+
+
+def _item_problem(outcome: results.Renewed | results.Released) -> ApiError | None:
+    """What is wrong with one lease of many; what is wrong with the caller fails all of them."""
+    if outcome.verdict in (Verdict.RENEWED, Verdict.RELEASED):
+        return None
+    if outcome.verdict in (Verdict.HELD_BY_ANOTHER, Verdict.NOT_HELD, Verdict.MAX_HOLD_REACHED):
+        return lease_problem(outcome.verdict)
+    try:
+        raise_api_error(outcome, scope="locks:write")
+    except ApiError as refusal:
+        if outcome.verdict in (Verdict.UNAUTHENTICATED, Verdict.SCOPE_MISSING):
+            raise
+        return refusal
+    unreachable(outcome.verdict)
+
+
+def renew_result(outcome: results.Renewed) -> schemas.RenewResult:
+    if (problem := _item_problem(outcome)) is not None:
+        return schemas.RenewResult(
+            name=outcome.name, ok=False, lease_id=outcome.lease_id, code=problem.code, details=problem.details
+        )
+    return schemas.RenewResult(
+        name=outcome.name,
+        ok=True,
+        lease_id=outcome.lease_id,
+        fencing_token=outcome.fencing_token,
+        expires_at=outcome.expires_at,
+        renew_after_ms=renew_after_ms(outcome.expires_at, outcome.now),
+    )
+
+
+def release_result(outcome: results.Released) -> schemas.ReleaseResult:
+    if (problem := _item_problem(outcome)) is not None:
+        return schemas.ReleaseResult(
+            name=outcome.name, ok=False, lease_id=outcome.lease_id, code=problem.code, details=problem.details
+        )
+    return schemas.ReleaseResult(name=outcome.name, ok=True, lease_id=outcome.lease_id)
+
+
+def lock(state: str, row: results.Inspected | results.Listed) -> schemas.Lock:
+    name = row.name or ""
+    match state:
+        case Verdict.HELD:
+            return schemas.Lock(
+                name=name,
+                status="held",
+                owner=row.owner,
+                holder_id=row.holder_id,
+                metadata=row.metadata,
+                fencing_token=row.fencing_token,
+                acquired_at=row.acquired_at,
+                renewed_at=row.renewed_at,
+                expires_at=row.expires_at,
+                session_id_present=row.session_id_present,
+                waiters=row.waiters,
+            )
+        case Verdict.DELAYED:
+            return schemas.Lock(name=name, status="delayed", waiters=row.waiters, available_at=row.available_at)
+        case Verdict.FREE:
+            return schemas.Lock(name=name, status="free", waiters=row.waiters)
+    unreachable(state)
+
+
+def inspected(outcome: results.Inspected) -> schemas.Lock:
+    raise_api_error(outcome, scope="locks:read")
+    found = lock(outcome.verdict, outcome)
+    if outcome.in_line:
+        found.in_line = msgspec.convert(outcome.in_line, list[schemas.QueueEntry])
+    return found
+
+
+def session_opened(outcome: results.SessionRow) -> schemas.SessionOpened:
+    raise_api_error(outcome, scope="locks:write")
+    assert outcome.session_id is not None
+    return schemas.SessionOpened(
+        session_id=outcome.session_id,
+        expires_at=outcome.expires_at,
+        keepalive_interval_secs=outcome.ttl_seconds // KEEPALIVES_PER_TTL,
+    )
+
+
+def session_kept_alive(outcome: results.KeptAlive) -> schemas.SessionKeptAlive:
+    raise_api_error(outcome, scope="locks:write")
+    return schemas.SessionKeptAlive(session_id=outcome.session_id, expires_at=outcome.expires_at)
+
+
+def session(row: results.SessionRow) -> schemas.Session:
+    raise_api_error(row, scope="locks:read")
+    assert row.session_id is not None
+    return schemas.Session(
+        session_id=row.session_id,
+        owner=row.owner,
+        metadata=row.metadata,
+        ttl_seconds=row.ttl_seconds,
+        created_at=row.created_at,
+        kept_alive_at=row.kept_alive_at,
+        expires_at=row.ended_at or row.expires_at,
+        lock_count=row.lock_count,
+        active=row.active,
+    )

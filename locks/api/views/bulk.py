@@ -1,0 +1,225 @@
+"""Many locks at once: claim-next, acquire-all, renew-all, release-all, and the list."""
+
+import base64
+import binascii
+from datetime import datetime
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiExample
+from rest_framework.request import Request
+
+from locks.api import responses, schemas
+from locks.api.base_view import LockApiView, answer
+from locks.api.errors import invalid_input
+from locks.api.openapi_hooks import IDEMPOTENCY_KEY, OpenApiTypes, describe, query
+from locks.api.parsing import (
+    MAX_BODY_OF_MANY,
+    check_name,
+    check_names,
+    check_text,
+    check_ttl,
+    decoder,
+    query_choice,
+    query_number,
+    query_text,
+)
+from locks.api.usage_counters import tallies
+from locks.api.waiting import park_for_all
+from locks.engine import requests
+from locks.engine.execution import run
+from locks.engine.operations import acquire_all, claim_next, listing, release, renew
+from locks.engine.verdicts import Verdict
+
+_CLAIM_NEXT = decoder(schemas.ClaimNextBody)
+_ACQUIRE_ALL = decoder(schemas.AcquireAllBody)
+_RENEW_ALL = decoder(schemas.RenewAllBody)
+_RELEASE_ALL = decoder(schemas.ReleaseAllBody)
+
+MAX_EXACTLY_COUNTED = 10_000
+SORTS = ("name", "expires_at", "acquired_at")
+STATUSES = ("held", "delayed", "all")
+
+
+class ClaimNextView(LockApiView):
+    largest_body = MAX_BODY_OF_MANY
+
+    @describe(
+        "claim_next",
+        "Claim the first of many names that is free",
+        tag="Many locks",
+        scope="locks:write",
+        body=schemas.ClaimNextBody,
+        answers={200: schemas.Acquired | schemas.NoneFree},
+        errors=(404, 409, 410),
+        parameters=[IDEMPOTENCY_KEY],
+        examples=[OpenApiExample("a backlog", {"names": ["issue-1842", "issue-1843"]}, request_only=True)],
+    )
+    def post(self, request: Request) -> HttpResponse:
+        body = self.body(request, _CLAIM_NEXT)
+        asked = requests.ClaimNext(names=check_names(body.names), **self.caller(request), **self.terms(request, body))
+        outcome = run(claim_next(asked))
+        self.note(request, outcome)
+        return answer(responses.claimed(outcome))
+
+
+class AcquireAllView(LockApiView):
+    @describe(
+        "acquire_all",
+        "Claim several locks, all or none",
+        tag="Many locks",
+        scope="locks:write",
+        body=schemas.AcquireAllBody,
+        answers={200: schemas.AllAcquired | schemas.AllHeld},
+        errors=(404, 409, 410),
+        parameters=[IDEMPOTENCY_KEY],
+        description="Whatever the order of the names, two such requests cannot deadlock. With `wait_seconds` it stands "
+        "in line for one name after the other, with the seniority of its arrival, until all are free at once.",
+    )
+    def post(self, request: Request) -> HttpResponse:
+        body = self.body(request, _ACQUIRE_ALL)
+        asked = requests.AcquireAll(names=check_names(body.names), **self.caller(request), **self.terms(request, body))
+        rows = run(acquire_all(asked))
+        if body.wait_seconds and rows[0].verdict == Verdict.HELD:
+            self.note(request, rows[0], waits=True)
+            return park_for_all(asked, wait_seconds=body.wait_seconds)
+        self.note(request, rows[0])
+        tallies.count(rows[1:])
+        return answer(responses.acquired_together(rows))
+
+
+class RenewAllView(LockApiView):
+    largest_body = MAX_BODY_OF_MANY
+
+    @describe(
+        "renew_all",
+        "Keep many leases alive with one heartbeat",
+        tag="Many locks",
+        scope="locks:write",
+        body=schemas.RenewAllBody,
+        answers={200: schemas.RenewResults},
+    )
+    def post(self, request: Request) -> HttpResponse:
+        caller = self.caller(request)
+        rows = run(
+            renew(
+                [
+                    requests.Renew(
+                        name=check_name(lease.name),
+                        lease_id=lease.lease_id,
+                        ttl_seconds=check_ttl(lease.ttl_seconds),
+                        **caller,
+                    )
+                    for lease in self.body(request, _RENEW_ALL).leases
+                ]
+            )
+        )
+        self.note(request, rows[0])
+        tallies.count(rows[1:])
+        return answer(schemas.RenewResults(results=[responses.renew_result(row) for row in rows]))
+
+
+class ReleaseAllView(LockApiView):
+    largest_body = MAX_BODY_OF_MANY
+
+    @describe(
+        "release_all",
+        "Give many leases back",
+        tag="Many locks",
+        scope="locks:write",
+        body=schemas.ReleaseAllBody,
+        answers={200: schemas.ReleaseResults},
+    )
+    def post(self, request: Request) -> HttpResponse:
+        caller = self.caller(request)
+        rows = run(
+            release(
+                [
+                    requests.Release(name=check_name(lease.name), lease_id=lease.lease_id, **caller)
+                    for lease in self.body(request, _RELEASE_ALL).leases
+                ]
+            )
+        )
+        self.note(request, rows[0])
+        return answer(schemas.ReleaseResults(results=[responses.release_result(row) for row in rows]))
+
+
+class Position(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Where a page ended: the key of its last lock in the order it was sorted by."""
+
+    sort: str
+    name: str
+    time: datetime | None = None
+
+    def encode(self) -> str:
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+
+    @classmethod
+    def decode(cls, text: str, *, sort: str) -> "Position":
+        try:
+            raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+            position = msgspec.json.decode(raw, type=cls)
+        except (binascii.Error, ValueError, msgspec.DecodeError):
+            raise invalid_input(422, "cursor must be a next_cursor of an earlier page.") from None
+        if position.sort != sort or (sort != "name" and position.time is None):
+            raise invalid_input(422, "cursor belongs to a list that was sorted otherwise.")
+        check_text("cursor", position.name)
+        return position
+
+
+class LocksView(LockApiView):
+    @describe(
+        "list_locks",
+        "See who holds what",
+        tag="Locks",
+        scope="locks:read",
+        answers={200: schemas.LockPage},
+        errors=(422,),
+        parameters=[
+            query("prefix", OpenApiTypes.STR, "Only names that start with this."),
+            query("owner", OpenApiTypes.STR, "Only locks of this owner."),
+            query("status", {"type": "string", "enum": list(STATUSES)}, "Held ones unless asked."),
+            query("sort", {"type": "string", "enum": list(SORTS)}, "By time only for held ones."),
+            query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "100 unless asked."),
+            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the page before."),
+        ],
+    )
+    def get(self, request: Request) -> HttpResponse:
+        django_request = request._request
+        sort = query_choice(django_request, "sort", SORTS)
+        status = query_choice(django_request, "status", STATUSES)
+        if sort != "name" and status != "held":
+            raise invalid_input(422, f"sort={sort} goes with status=held only.")
+        limit = query_number(django_request, "limit", default=100, lowest=1, highest=1000)
+        prefix = query_text(django_request, "prefix") or ""
+        cursor = query_text(django_request, "cursor")
+        after = Position.decode(cursor, sort=sort) if cursor else None
+        rows = run(
+            listing(
+                requests.Listing(
+                    digest=self.caller(request)["digest"],
+                    prefix=prefix,
+                    owner=query_text(django_request, "owner"),
+                    status=status,
+                    sort=sort,
+                    limit=limit,
+                    after_name=after.name if after else "",
+                    after_time=after.time.isoformat() if after and after.time else None,
+                )
+            )
+        )
+        self.note(request, rows[0])
+        responses.raise_api_error(rows[0], scope="locks:read")
+        locks = [responses.lock(row.status, row) for row in rows if row.name is not None]
+        last = rows[-1]
+        more = len(locks) == limit and last.name is not None
+        time = {"expires_at": last.expires_at, "acquired_at": last.acquired_at}.get(sort)
+        return answer(
+            schemas.LockPage(
+                locks=locks,
+                total=min(last.total, MAX_EXACTLY_COUNTED),
+                total_is_at_least=last.total > MAX_EXACTLY_COUNTED,
+                prefix=prefix,
+                next_cursor=Position(sort=sort, name=last.name or "", time=time).encode() if more else None,
+            )
+        )

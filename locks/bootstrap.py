@@ -1,0 +1,37 @@
+"""What a new installation starts with: an admin, a demo team with a space, and a worker token."""
+
+import secrets
+from dataclasses import dataclass, field
+
+from django.db import transaction
+
+from locks.models import Membership, Role, Space, Team, User
+from locks.models.token import PRESETS
+from locks.services import tokens
+from locks.services.audit import Actor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Welcome:
+    """Shown once; only digests stay."""
+
+    username: str
+    password: str = field(repr=False)
+    token: str = field(repr=False)
+    space: str
+
+
+@transaction.atomic
+def prepare() -> Welcome | None:
+    """None when there are people already."""
+    if User.objects.exists():
+        return None
+    password = secrets.token_urlsafe(12)
+    admin = User.objects.create_superuser("admin", password=password)
+    team = Team.objects.create(slug="demo", name="Demo")
+    Membership.objects.create(team=team, user=admin, role=Role.ADMIN)
+    space = Space.objects.create(team=team, slug="main", name="Main")
+    plaintext, _token = tokens.issue(
+        actor=Actor.of_shell(), space=space, name="first-worker", scopes=PRESETS["worker"], created_by=admin
+    )
+    return Welcome(username="admin", password=password, token=plaintext, space=str(space))

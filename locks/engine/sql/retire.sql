@@ -1,2 +1,0 @@
--- Retire: a server that stops, and whose requests have left every line, says that it is gone. $1 is the server.
-DELETE FROM octo_server WHERE id = $1::uuid

@@ -1,0 +1,1 @@
+"""The audit history and what follows it: pages and exports, streams, webhooks."""

@@ -1,0 +1,31 @@
+-- Settle: what came of an attempt, for the delivery, for its webhook and for the log, in one commit.
+--
+-- $1 delivery · $2 the attempt's number · $3 whether it was taken · $4 status or null · $5 problem or null
+-- $6 how many milliseconds it took · $7 seconds until the next attempt · $8 the longest a webhook rests, in seconds
+--
+-- If the claim has run out and somebody else has made another attempt, only the log is written, unless the delivery was
+-- taken: then it is over, whoever delivered it.
+WITH settled AS (
+    UPDATE octo_delivery SET
+        status = CASE
+            WHEN $3::boolean THEN 'delivered'
+            WHEN deadline_at <= clock_timestamp() THEN 'dead'
+            ELSE 'pending'
+        END,
+        finished_at = CASE WHEN $3::boolean OR deadline_at <= clock_timestamp() THEN clock_timestamp() END,
+        next_attempt_at = clock_timestamp() + $7::float8 * interval '1 second',
+        claimed_until = NULL
+    WHERE id = $1::bigint AND status = 'pending' AND (attempts = $2::int OR $3::boolean)
+),
+logged AS (
+    INSERT INTO octo_delivery_attempt (delivery_id, number, took_ms, status, problem)
+    SELECT id, $2::int, $6::int, $4::int, $5::text FROM octo_delivery WHERE id = $1::bigint
+)
+UPDATE octo_webhook SET
+    failures = CASE WHEN $3::boolean THEN 0 ELSE failures + 1 END,
+    backoff_until = CASE
+        WHEN NOT $3::boolean THEN clock_timestamp() + least(2 ^ least(failures, 20), $8::float8) * interval '1 second'
+    END
+FROM octo_delivery
+WHERE octo_delivery.id = $1::bigint AND octo_webhook.id = octo_delivery.webhook_id
+  AND NOT ($3::boolean AND failures = 0)

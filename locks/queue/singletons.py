@@ -1,0 +1,5 @@
+"""The one wait_queue of this process."""
+
+from locks.queue.wait_queue import WaitQueue
+
+wait_queue = WaitQueue()

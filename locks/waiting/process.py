@@ -1,5 +1,0 @@
-"""The one line of this process."""
-
-from locks.waiting.line import Line
-
-line = Line()

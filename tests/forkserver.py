@@ -1,0 +1,78 @@
+"""Server processes that are there in a moment: forked from one that has imported everything and served nobody.
+
+Only for servers with the settings of the run itself. Those are read once, when they are imported.
+"""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from multiprocessing import forkserver
+from pathlib import Path
+from unittest import mock
+
+from octoadmin.environment import Environment
+
+# Where it listens is decided with each fork.
+OF_EACH = {"HOST", "PORT"}
+_context = multiprocessing.get_context("forkserver")
+_preloaded: dict[str, str | None] = {}
+
+
+def _settings(environment: Mapping[str, str]) -> dict[str, str | None]:
+    return {name: environment.get(name) for name in map(str.upper, Environment.model_fields) if name not in OF_EACH}
+
+
+class ForkedServer:
+    """With the words of `subprocess.Popen`."""
+
+    def __init__(self, environment: Mapping[str, str], log: Path | None) -> None:
+        self._process = _context.Process(target=_serve, args=(dict(environment), log))
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._process.join(timeout)
+        if self.returncode is None:
+            raise subprocess.TimeoutExpired("octoadmin.server", timeout or 0)
+        return self.returncode
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+
+def fork_server(environment: Mapping[str, str], log: Path | None) -> ForkedServer | None:
+    """None where the settings are not those of the first one."""
+    wanted = _settings(environment)
+    if not _preloaded:
+        _context.set_forkserver_preload(["octoadmin.server", "octoadmin.serving.http_server", "octoadmin.asgi"])
+        with mock.patch.dict(os.environ, environment):
+            forkserver.ensure_running()
+        _preloaded.update(wanted)
+    return ForkedServer(environment, log) if wanted == _preloaded else None
+
+
+def _serve(environment: dict[str, str], log: Path | None) -> None:
+    from locks.queue.singletons import wait_queue
+    from octoadmin import server
+    from octoadmin.environment import environment as settings_of_environment
+
+    os.setpgid(0, 0)
+    if log is not None:
+        with log.open("ab") as opened:
+            os.dup2(opened.fileno(), sys.stdout.fileno())
+            os.dup2(opened.fileno(), sys.stderr.fileno())
+    os.environ.update(environment)
+    settings_of_environment.cache_clear()
+    # As in a process that nobody forked: who stands in its wait_queue stands in no other server's.
+    wait_queue.__init__()  # type: ignore[misc]
+    server.main()

@@ -1,0 +1,153 @@
+"""One attempt of a delivery: where it may go, and that it is over in time whatever the receiver does."""
+
+import socket
+from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from locks.events.webhooks import sending
+from locks.events.webhooks.sending import AttemptResult, send
+from locks.events.webhooks.ssrf import Forbidden, check
+from locks.events.webhooks.urls import BadTarget, parse_target
+from tests.locks.events.webhooks.receiver import Receiver, receiving
+
+LOOPBACK = [ip_network("127.0.0.0/8"), ip_network("::1/128")]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as running:
+        yield running
+
+
+def post(url: str, **options) -> AttemptResult:
+    return send(url, body=b"{}", headers={"X-Kind": "test"}, **{"allowed": LOOPBACK, **options})
+
+
+def test_a_delivery_arrives_with_its_headers(receiver) -> None:
+    sent = post(f"{receiver.url}/well?a=1")
+    assert (sent.status, sent.problem, sent.is_delivered) == (200, None, True)
+    (received,) = receiver.at("/well?a=1")
+    assert received.body == b"{}"
+    assert (received.headers["X-Kind"], received.headers["Host"]) == ("test", f"127.0.0.1:{receiver.port}")
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "problem"),
+    [
+        ("/fails", 500, None),
+        ("/redirects", 302, "The receiver redirects, which is not followed."),
+        ("/hangs", None, "The receiver was too slow."),
+        ("/drips", None, "The receiver was too slow."),
+    ],
+)
+def test_a_receiver_that_does_not_take_it(receiver, path, status, problem, monkeypatch) -> None:
+    if status is None:
+        monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 1.0)
+    sent = post(receiver.url + path)
+    assert (sent.status, sent.problem, sent.is_delivered) == (status, problem, False)
+    # Those that are slow would take a minute.
+    assert sent.took_ms < 30_000
+    assert receiver.at("/well") == []
+
+
+def test_a_huge_answer_is_not_read(receiver) -> None:
+    sent = post(f"{receiver.url}/pours")
+    assert (sent.status, sent.is_delivered) == (200, True)
+
+
+def test_nobody_there_and_no_such_name() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        assert post(f"http://127.0.0.1:{unused.getsockname()[1]}/").problem == "Nobody listens there."
+    assert post("http://nowhere.invalid/").problem == "The name nowhere.invalid has no address."
+
+
+def test_a_name_that_leads_elsewhere_the_second_time_is_checked_again(receiver) -> None:
+    """What a rebinding name server does: an address that is allowed when it is looked at, another when it is used. Here
+    127.0.0.2 stands for the public internet, since tests talk to loopback only."""
+    answers = [ip_address("127.0.0.2"), ip_address("127.0.0.1")]
+    asked = []
+
+    def rebinding(host: str, _port: int) -> list:
+        asked.append(host)
+        return [answers[min(len(asked), len(answers)) - 1]]
+
+    with receiving("127.0.0.2", port=receiver.port) as public:
+        url = f"http://rebinding.example:{receiver.port}/well"
+        first = post(url, allowed=[ip_network("127.0.0.2/32")], resolver=rebinding)
+        second = post(url, allowed=[ip_network("127.0.0.2/32")], resolver=rebinding)
+        assert (first.is_delivered, len(public.received)) == (True, 1)
+    assert second.problem == "The address is private, local or reserved, which this server does not deliver to."
+    assert asked == ["rebinding.example"] * 2
+    assert receiver.received == []
+
+
+def test_a_name_with_a_public_and_a_private_address_is_not_delivered_to(receiver) -> None:
+    both = [ip_address("93.184.216.34"), ip_address("127.0.0.1")]
+    assert post("http://both.example/", allowed=[], resolver=lambda _host, _port: both).problem is not None
+    assert receiver.received == []
+
+
+def test_the_address_is_checked_and_the_name_is_sent(receiver) -> None:
+    here = [ip_address("127.0.0.1")]
+    sent = post(f"http://receiver.example:{receiver.port}/well", resolver=lambda _host, _port: here)
+    assert sent.is_delivered
+    assert receiver.at("/well")[0].headers["Host"] == f"receiver.example:{receiver.port}"
+
+
+def test_a_receiver_without_tls_is_told_from_one_that_hangs(receiver) -> None:
+    sent = post(f"https://127.0.0.1:{receiver.port}/well")
+    assert sent.status is None
+    assert sent.problem not in (None, "The receiver was too slow.")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.1", "224.0.0.1",
+        "240.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1", "::", "::1", "fe80::1", "fc00::1", "fec0::1",
+        "ff02::1", "2001:db8::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "64:ff9b::7f00:1",
+        "64:ff9b::a00:1", "64:ff9b:1::808:808", "2002:7f00:1::", "2002:a00:1::", "2001:0:7f00:1::",
+    ],
+)  # fmt: skip
+def test_addresses_that_are_not_public_are_refused(address) -> None:
+    with pytest.raises(Forbidden):
+        check(ip_address(address), port=443, allowed=[])
+
+
+@pytest.mark.parametrize(
+    "address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34", "64:ff9b::5db8:d822"]
+)
+def test_public_addresses_are_not(address) -> None:
+    check(ip_address(address), port=443, allowed=[])
+    with pytest.raises(Forbidden):
+        check(ip_address(address), port=22, allowed=[])
+
+
+def test_the_operator_can_allow_a_network_and_nothing_beside_it() -> None:
+    check(ip_address("10.1.2.3"), port=9000, allowed=[ip_network("10.1.0.0/16")])
+    with pytest.raises(Forbidden):
+        check(ip_address("10.2.2.3"), port=443, allowed=[ip_network("10.1.0.0/16")])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://example.com/", "example.com", "https://", "https://user:secret@example.com/", "https://example.com/#part",
+        "https://exa mple.com/", "https://example.com/\nX: 1", "https://example.com:99999/", "https://[::1", "http://127.0.0.1/",
+        "http://[::ffff:10.0.0.1]/", "https://example.com\\@127.0.0.1/", "https://" + "a" * 2000,
+    ],
+)  # fmt: skip
+def test_what_is_no_url_to_deliver_to(url) -> None:
+    with pytest.raises(BadTarget):
+        parse_target(url, allowed=[])
+
+
+@pytest.mark.parametrize("host", ["2130706433", "0x7f000001", "127.1", "0177.0.0.1"])
+def test_other_spellings_of_loopback_lead_nowhere(receiver, host) -> None:
+    """The system's resolver knows them; what counts is the address that comes out."""
+    sent = post(f"http://{host}:{receiver.port}/well", allowed=[])
+    assert sent.status is None
+    assert receiver.received == []
