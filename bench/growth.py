@@ -32,7 +32,7 @@ _names = itertools.count()
 _FILL = """
     INSERT INTO octo_lock (
         space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds, acquired_at,
-        renewed_at, expires_at, renewals, next_sweep_at, lock_delay_seconds, created_at, changed_at
+        renewed_at, expires_at, renewals, next_sweep_at, lock_delay_seconds, created_at, updated_at
     )
     SELECT
         token.space_id, 'held/' || lpad(number::text, 7, '0'), number, gen_random_uuid(), 'h_filling', token.id,

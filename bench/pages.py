@@ -61,7 +61,7 @@ SELECT %(space)s, 'held/' || lpad(n::text, 7, '0'), n + 1, gen_random_uuid(), 'h
 FROM generate_series(1, {locks}) AS n;
 
 -- One lock in ten is tied to a session, twenty to each.
-INSERT INTO octo_session (id, space_id, token_id, owner, ttl_seconds, kept_alive_at, expires_at, next_sweep_at)
+INSERT INTO octo_session (id, space_id, token_id, owner, ttl_seconds, last_keepalive_at, expires_at, next_sweep_at)
 SELECT md5(n::text)::uuid, %(space)s, %(token)s, 'runner-' || n %% 500, 300, now(), now() + interval '1 day', now()
 FROM generate_series(1, {locks} / 200) AS n;
 UPDATE octo_lock SET session_id = session, bound_session_id = session

@@ -50,10 +50,10 @@ def _note(task: str, *, started: float, queued_ms: int | None, outcome: str, fai
     run = TaskRun(
         name=task.rpartition(".")[2],
         finished_at=Now(),
-        took_ms=round((time.time() - started) * 1000),
+        duration_ms=round((time.time() - started) * 1000),
         queued_ms=queued_ms,
         outcome=outcome,
         failed=failed,
     )
-    fields = ["finished_at", "took_ms", "queued_ms", "outcome", "failed"]
+    fields = ["finished_at", "duration_ms", "queued_ms", "outcome", "failed"]
     TaskRun.objects.bulk_create([run], update_conflicts=True, unique_fields=["name"], update_fields=fields)

@@ -150,7 +150,7 @@ class EventAdmin(ReadOnlyAdmin):
 class SessionAdmin(ReadOnlyAdmin):
     """The id of a session is what its holder proves itself with."""
 
-    list_display = ("owner", "space", "created_at", "kept_alive_at", "expires_at", "ended_at")
+    list_display = ("owner", "space", "created_at", "last_keepalive_at", "expires_at", "ended_at")
     list_select_related = ("space__team",)
     list_display_links = None
     list_filter = ("space",)
@@ -171,21 +171,31 @@ class HeartbeatAdmin(ReadOnlyAdmin):
 
 @admin.register(TaskRun)
 class TaskRunAdmin(ReadOnlyAdmin):
-    list_display = ("name", "finished_at", "took_ms", "queued_ms", "failed", "outcome")
+    list_display = ("name", "finished_at", "duration_ms", "queued_ms", "failed", "outcome")
 
 
 @admin.register(BulkRelease)
-class ReleaseBatchAdmin(ReadOnlyAdmin):
+class BulkReleaseAdmin(ReadOnlyAdmin):
     """Prepared, confirmed and stopped in the dashboard, which records it."""
 
-    list_display = ("id", "space", "state", "total", "chosen", "person_name", "reason", "confirmed_at", "ended_at")
+    list_display = (
+        "id",
+        "space",
+        "state",
+        "total",
+        "selection_label",
+        "requested_by_name",
+        "reason",
+        "confirmed_at",
+        "ended_at",
+    )
     list_select_related = ("space__team",)
     list_filter = ("space",)
     ordering = ("-id",)
 
 
 @admin.register(BulkReleaseItem)
-class ReleaseRowAdmin(ReadOnlyAdmin):
+class BulkReleaseItemAdmin(ReadOnlyAdmin):
     list_display = ("batch_id", "position", "lock_name", "fencing_token", "owner", "outcome", "event_id")
     ordering = ("-id",)
 
@@ -198,14 +208,14 @@ class SnoozeAdmin(ReadOnlyAdmin):
 
 
 @admin.register(HoldBaseline)
-class UsualHoldAdmin(ReadOnlyAdmin):
-    list_display = ("lock_id", "fencing_token", "holds", "median_ms", "p90_ms", "anomalous_after")
+class HoldBaselineAdmin(ReadOnlyAdmin):
+    list_display = ("lock_id", "fencing_token", "sample_size", "median_ms", "p90_ms", "anomalous_after")
     ordering = ("-lock_id",)
 
 
 @admin.register(Webhook)
 class WebhookAdmin(ReadOnlyAdmin):
-    list_display = ("public_id", "space", "url", "prefix", "paused_at", "failures", "created_by")
+    list_display = ("public_id", "space", "url", "prefix", "paused_at", "consecutive_failures", "created_by")
     list_select_related = ("space__team",)
     search_fields = ("public_id__exact", "url__contains")
     exclude = ("secret", "previous_secret")

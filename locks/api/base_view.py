@@ -25,7 +25,7 @@ from locks.api.responses import AnyOutcome
 from locks.api.usage_counters import tallies
 from locks.api.usage_flusher import usage
 from locks.engine.execution import Unavailable
-from locks.engine.operations import Undecided
+from locks.engine.retry import RetriesExhausted
 from locks.engine.verdicts import Verdict
 from locks.models import Space
 from locks.services.teams import NotAllowed
@@ -69,7 +69,7 @@ def _refusal_for(exception: Exception) -> ApiError:
         case Unavailable():
             _log.warning("the database failed a request", error=str(exception))
             return unavailable()
-        case Undecided():
+        case RetriesExhausted():
             _log.warning("a request remained undecided", operation=str(exception))
             return overloaded()
     known = to_api_error(exception)

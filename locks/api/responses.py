@@ -350,7 +350,7 @@ def session(row: results.SessionRow) -> schemas.Session:
         metadata=row.metadata,
         ttl_seconds=row.ttl_seconds,
         created_at=row.created_at,
-        kept_alive_at=row.kept_alive_at,
+        kept_alive_at=row.last_keepalive_at,
         expires_at=row.ended_at or row.expires_at,
         lock_count=row.lock_count,
         active=row.active,

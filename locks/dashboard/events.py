@@ -65,7 +65,7 @@ class Happening:
     reason: str | None
     fencing_token: int | None
     held_ms: int | None
-    overdue_ms: int | None
+    recorded_late_ms: int | None
     now: datetime | None = None
 
     @property
@@ -116,7 +116,7 @@ def bulk_sentence(event: Event) -> str | None:
     done = f"{detail.get('released', 0)} released, {detail.get('skipped', 0)} skipped"
     match event.kind:
         case EventKind.BULK_RELEASE_STARTED:
-            return f"{event.actor_name} began to release {locks} by force: {detail.get('chosen')}"
+            return f"{event.actor_name} began to release {locks} by force: {detail.get('selection')}"
         case EventKind.BULK_RELEASE_STOPPED:
             return f"{event.actor_name} stopped it: {done}, {detail.get('left', 0)} left alone"
         case EventKind.BULK_RELEASE_FINISHED:

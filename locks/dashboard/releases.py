@@ -18,8 +18,8 @@ WORKER_IS_SILENT = timedelta(seconds=20)
 SHOWS: dict[str, tuple[str, tuple[str, ...]]] = {
     "": ("All", ()),
     "released": ("Released", (ItemOutcome.RELEASED,)),
-    "skipped": ("Skipped", (ItemOutcome.CHANGED_HANDS, ItemOutcome.NO_LEASE)),
-    "left": ("Left alone", (ItemOutcome.LEFT,)),
+    "skipped": ("Skipped", (ItemOutcome.FENCING_MISMATCH, ItemOutcome.NOT_HELD)),
+    "left": ("Left alone", (ItemOutcome.NOT_ATTEMPTED,)),
 }
 
 
@@ -66,13 +66,13 @@ class Preview:
 class Progress:
     total: int
     released: int
-    changed_hands: int
-    no_lease: int
-    left: int
+    fencing_mismatch: int
+    not_held: int
+    not_attempted: int
 
     @property
     def skipped(self) -> int:
-        return self.changed_hands + self.no_lease
+        return self.fencing_mismatch + self.not_held
 
     @property
     def tried(self) -> int:
@@ -80,13 +80,13 @@ class Progress:
 
     @property
     def pending(self) -> int:
-        return self.total - self.tried - self.left
+        return self.total - self.tried - self.not_attempted
 
     @property
     def parts(self) -> list[tuple[str, float, float]]:
         """Of a bar that is a hundred wide: outcome, where it begins, how wide it is."""
         whole, begin, parts = self.total or 1, 0.0, []
-        for name, number in (("released", self.released), ("skipped", self.skipped), ("left", self.left)):
+        for name, number in (("released", self.released), ("skipped", self.skipped), ("left", self.not_attempted)):
             width = 100 * number / whole
             parts.append((name, round(begin, 2), round(width, 2)))
             begin += width

@@ -23,7 +23,7 @@ MAX_TICKS = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    chosen: str
+    label: str
     locks: list[SelectedLock]
 
 
@@ -43,7 +43,7 @@ def selection(*, space: Space, form: QueryDict) -> Selection:
 def _ticked(space: Space, ticks: list[tuple[int, int]]) -> Selection:
     asked = {"space_id": space.pk, "ids": [one for one, _ in ticks], "tokens": [token for _, token in ticks]}
     locks = rows("ticked", SelectedLock, asked) if ticks else []
-    return Selection(chosen=f"{len(locks)} ticked", locks=locks)
+    return Selection(label=f"{len(locks)} ticked", locks=locks)
 
 
 def _held_by(space: Space, holders: list[tuple[str, str]]) -> Selection:
@@ -67,7 +67,7 @@ def _stuck(space: Space, wanted: StuckFilter) -> Selection:
     found = inbox(space=space, wanted=wanted, limit=MAX_LOCKS).locks
     what = f"stuck: {REASONS[Reason(wanted.reason)].lower()}" if wanted.reason else "stuck"
     return Selection(
-        chosen=f"everything {what}",
+        label=f"everything {what}",
         locks=[
             SelectedLock(name=one.lock.name, fencing_token=one.lock.fencing_token, owner=one.lock.owner)
             for one in found
@@ -79,8 +79,8 @@ def _stuck(space: Space, wanted: StuckFilter) -> Selection:
 def _limited(chosen: str, statement: str, asked: dict[str, Any]) -> Selection:
     found = rows(statement, SelectedLock, {**asked, "rows": MAX_LOCKS + 1})
     if len(found) > MAX_LOCKS:
-        return Selection(chosen=f"the first {MAX_LOCKS:,} of {chosen}", locks=found[:MAX_LOCKS])
-    return Selection(chosen=chosen, locks=found)
+        return Selection(label=f"the first {MAX_LOCKS:,} of {chosen}", locks=found[:MAX_LOCKS])
+    return Selection(label=chosen, locks=found)
 
 
 def _ticks(values: Iterable[str]) -> Iterable[tuple[int, int]]:

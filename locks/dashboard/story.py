@@ -84,8 +84,8 @@ def holds(
 
 
 def waiters(*, space: Space, name: str, now: datetime) -> list[Waiter]:
-    in_line = Waiter.objects.filter(space=space, name=name, lease_id__isnull=True, deadline_at__gt=now).order_by(
-        "arrival", "id"
+    in_line = Waiter.objects.filter(space=space, name=name, handed_lease_id__isnull=True, deadline_at__gt=now).order_by(
+        "queue_seq", "id"
     )
     return list(in_line[:MAX_WAITERS])
 
@@ -93,8 +93,8 @@ def waiters(*, space: Space, name: str, now: datetime) -> list[Waiter]:
 def waiters_of(*, space: Space, names: Sequence[str], now: datetime) -> dict[str, list[Waiter]]:
     """The first in line for each of a few locks."""
     found: dict[str, list[Waiter]] = {name: [] for name in names}
-    in_line = Waiter.objects.filter(space=space, name__in=names, lease_id__isnull=True, deadline_at__gt=now)
-    for waiter in in_line.order_by("arrival", "id")[: MAX_WAITERS * len(names)]:
+    in_line = Waiter.objects.filter(space=space, name__in=names, handed_lease_id__isnull=True, deadline_at__gt=now)
+    for waiter in in_line.order_by("queue_seq", "id")[: MAX_WAITERS * len(names)]:
         found[waiter.name].append(waiter)
     return {name: line[:MAX_WAITERS] for name, line in found.items()}
 

@@ -49,7 +49,7 @@ class IssueTokenForm(forms.Form):
         name: str = self.cleaned_data["name"]
         if not is_name(name):
             raise forms.ValidationError("Visible text only, without control characters.")
-        in_use = Token.objects.filter(space=self._space, name=name, revoked_at=None, superseded_at=None)
+        in_use = Token.objects.filter(space=self._space, name=name, revoked_at=None, rotated_at=None)
         if in_use.exists():
             raise forms.ValidationError("The space has a token of that name. Revoke it first, or take another name.")
         return name

@@ -39,7 +39,7 @@ class TokenRow:
     created_at: datetime
     created_by: str | None
     expires_at: datetime | None
-    superseded_at: datetime | None
+    rotated_at: datetime | None
     revoked_at: datetime | None
     last_used_at: datetime | None
     last_used_address: str | None
@@ -53,7 +53,7 @@ class TokenRow:
         is_over = left is not None and left <= timedelta(0)
         if self.revoked_at:
             return Standing.REVOKED
-        if self.superseded_at:
+        if self.rotated_at:
             return Standing.REPLACED if is_over else Standing.ROTATED
         if left is None or left > SOON:
             return Standing.IN_USE

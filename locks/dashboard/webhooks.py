@@ -24,7 +24,7 @@ class WebhookRow:
     prefix: str
     created_at: datetime
     created_by: str
-    failures: int
+    consecutive_failures: int
     last_claimed_at: datetime | None
     backoff_until: datetime | None
     paused_at: datetime | None
@@ -37,7 +37,7 @@ class WebhookRow:
     def standing(self) -> str:
         if self.paused_at is not None:
             return "paused"
-        if self.failures:
+        if self.consecutive_failures:
             return "failing"
         return "delivering" if self.last_claimed_at else "new"
 

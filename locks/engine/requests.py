@@ -56,12 +56,12 @@ class AcquireAll(LeaseOptions):
 
 
 class Enqueue(Acquire, kw_only=True):
-    """A place in line, at a server process. Who has stood in line before keeps its `arrival`; who has lost a place in
+    """A place in line, at a server process. Who has stood in line before keeps its `queue_seq`; who has lost a place in
     this one `is_requeue`."""
 
     server_id: UUID
     wait_ms: int
-    arrival: int | None = None
+    queue_seq: int | None = None
     is_requeue: bool = False
 
 

@@ -176,13 +176,13 @@ class EndedAndHandedOver(msgspec.Struct):
 
 
 class Enqueued(msgspec.Struct):
-    """A place in line, from 1, or that there is none to be had, or none yet: then `arrival` is all there is.
+    """A place in line, from 1, or that there is none to be had, or none yet: then `queue_seq` is all there is.
     `replaced_waiter_id` is the place of a first try, gone now."""
 
     n: int
     verdict: str
     waiter_id: int
-    arrival: int
+    queue_seq: int
     replaced_waiter_id: int | None
     position: int
     space_id: int | None
@@ -193,7 +193,7 @@ class Handover(msgspec.Struct):
     """A lease that a waiter was handed, or that it came too late for."""
 
     waiter_id: int
-    arrival: int
+    queue_seq: int
     verdict: str
     name: str
     lease_id: UUID | None
@@ -237,7 +237,7 @@ class SessionRow(msgspec.Struct):
     metadata: str | None
     ttl_seconds: int
     created_at: datetime
-    kept_alive_at: datetime
+    last_keepalive_at: datetime
     expires_at: datetime
     ended_at: datetime | None
     lock_count: int

@@ -69,7 +69,7 @@ class Trouble:
     def _session(self, token: Token) -> uuid.UUID:
         session = Session.objects.create(
             space=self._space, token=token, owner="ada@laptop", ttl_seconds=60,
-            created_at=self._now - timedelta(seconds=430), kept_alive_at=self._now,
+            created_at=self._now - timedelta(seconds=430), last_keepalive_at=self._now,
             expires_at=self._now + timedelta(seconds=60), next_sweep_at=self._now + timedelta(seconds=60),
         )  # fmt: skip
         self._hold("notebook/pricing-model", token, owner="ada@laptop", held=420, silent=14, ttl=1_800,

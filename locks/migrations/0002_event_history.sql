@@ -1,10 +1,23 @@
 CREATE SEQUENCE octo_event_id_seq AS bigint;
 
+-- The position of an event for readers in commit order: not before the transaction that writes it, and behind every
+-- transaction that had ended when it was written. A transaction gets its id with the first row that it locks; another one
+-- with a higher id may change a later row and commit before that row is locked here. The event about that row must come
+-- after it, and by the transaction id alone it would not. A snapshot's xmax is at most one past the latest transaction that
+-- has ended, so a position is never in the future, nor below the writer's own id: readers wait for it.
+-- PL/pgSQL, because an inlined SQL function would use the snapshot of its statement, taken before the rows were locked.
+CREATE FUNCTION octo_event_position() RETURNS xid8 LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN greatest(
+        pg_current_xact_id(), (pg_snapshot_xmax(pg_current_snapshot())::text::bigint - 1)::text::xid8);
+END
+$$;
+
 CREATE TABLE octo_event (
     id bigint NOT NULL DEFAULT nextval('octo_event_id_seq'),
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- The transaction that wrote the event. A reader that stops short of the oldest transaction still under
-    -- way never passes one that commits late.
+    -- Readers stop before the oldest transaction that is still running, so they never pass an event that commits late.
+    commit_position xid8 NOT NULL DEFAULT octo_event_position(),
     txid xid8 NOT NULL DEFAULT pg_current_xact_id(),
     kind text NOT NULL,
     team_id bigint,
@@ -23,7 +36,7 @@ CREATE TABLE octo_event (
     request_id text,
     reason text,
     held_ms bigint,
-    overdue_ms bigint,
+    recorded_late_ms bigint,
     detail jsonb,
     PRIMARY KEY (id, at)
 ) PARTITION BY RANGE (at);
@@ -32,10 +45,19 @@ ALTER SEQUENCE octo_event_id_seq OWNED BY octo_event.id;
 
 CREATE INDEX event_of_space ON octo_event (space_id, at DESC, id DESC);
 CREATE INDEX event_of_lock ON octo_event (space_id, lock_name, at DESC, id DESC) WHERE lock_name IS NOT NULL;
-CREATE INDEX event_in_commit_order ON octo_event (txid, id);
+CREATE INDEX event_in_commit_order ON octo_event (commit_position, id);
+-- Acts of people in a team. Events of locks are not in it.
+CREATE INDEX event_of_team ON octo_event (team_id, at DESC, id DESC) WHERE lock_name IS NULL AND team_id IS NOT NULL;
+-- Rare kinds. A scan in order of time soon finds a page of the frequent ones (acquired, released), so they are left out.
+CREATE INDEX event_of_kind ON octo_event (space_id, kind, at DESC, id DESC) WHERE kind NOT IN ('acquired', 'released');
+CREATE INDEX event_of_owner ON octo_event (space_id, owner, at DESC, id DESC) WHERE owner IS NOT NULL;
+CREATE INDEX event_of_token ON octo_event (token_id, at DESC, id DESC) WHERE token_id IS NOT NULL;
+CREATE INDEX event_of_actor ON octo_event (space_id, actor_name, at DESC, id DESC);
+-- Request ids begin with the time, so the tree grows at its right edge.
+CREATE INDEX event_of_request ON octo_event (request_id);
 
--- Append-only for everybody, the owner of the table included. Row triggers reach every partition; truncate
--- has none, so each partition gets a trigger of its own.
+-- Append-only for every role, the owner of the table included. Row triggers reach every partition; TRUNCATE triggers do
+-- not, so each partition gets its own.
 CREATE FUNCTION octo_event_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the audit history is append-only: % refused', TG_OP USING ERRCODE = 'insufficient_privilege';
@@ -47,11 +69,18 @@ CREATE TRIGGER event_is_append_only BEFORE UPDATE OR DELETE ON octo_event
 CREATE TRIGGER event_is_not_truncated BEFORE TRUNCATE ON octo_event
     FOR EACH STATEMENT EXECUTE FUNCTION octo_event_is_append_only();
 
--- Makes the partition of a month if there is none. Attaching takes a weaker lock on the history than creating
--- it in place would, so writers go on.
-CREATE FUNCTION octo_event_partition(month date) RETURNS text LANGUAGE plpgsql AS $$
+-- Events of a month without a partition go here, so that a retention task that has not run for long never stops an acquire.
+CREATE TABLE octo_event_default PARTITION OF octo_event DEFAULT;
+CREATE TRIGGER event_is_not_truncated BEFORE TRUNCATE ON octo_event_default
+    FOR EACH STATEMENT EXECUTE FUNCTION octo_event_is_append_only();
+
+-- Creates the partition of a month unless it exists, and moves that month's events from the default partition to it.
+-- Attaching takes a weaker lock on the history than creating the partition in place, so writers are not blocked.
+CREATE FUNCTION octo_event_partition(month date) RETURNS text
+LANGUAGE plpgsql SET lock_timeout = '100ms' SET timezone = 'UTC' AS $$
 DECLARE
-    first date := date_trunc('month', month)::date;
+    first timestamptz := date_trunc('month', month::timestamp);
+    beyond timestamptz := date_trunc('month', month::timestamp) + interval '1 month';
     partition text := 'octo_event_' || to_char(month, 'YYYY_MM');
 BEGIN
     IF to_regclass(partition) IS NULL THEN
@@ -59,18 +88,42 @@ BEGIN
         EXECUTE format(
             'CREATE TRIGGER event_is_not_truncated BEFORE TRUNCATE ON %I '
             'FOR EACH STATEMENT EXECUTE FUNCTION octo_event_is_append_only()', partition);
+        LOCK TABLE octo_event_default IN SHARE ROW EXCLUSIVE MODE;
+        IF EXISTS (SELECT FROM octo_event_default WHERE at >= first AND at < beyond) THEN
+            ALTER TABLE octo_event_default DISABLE TRIGGER event_is_append_only;
+            EXECUTE format(
+                'WITH moved AS (DELETE FROM octo_event_default WHERE at >= %L AND at < %L RETURNING *) '
+                'INSERT INTO %I SELECT * FROM moved', first, beyond, partition);
+            ALTER TABLE octo_event_default ENABLE TRIGGER event_is_append_only;
+        END IF;
         EXECUTE format(
-            'ALTER TABLE octo_event ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', partition,
-            first::timestamp AT TIME ZONE 'UTC', (first + interval '1 month') AT TIME ZONE 'UTC');
+            'ALTER TABLE octo_event ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', partition, first, beyond);
     END IF;
     RETURN partition;
 END
 $$;
 
--- Catches what no month covers, so that a retention task that has not run for long never stops an acquire.
-CREATE TABLE octo_event_default PARTITION OF octo_event DEFAULT;
-CREATE TRIGGER event_is_not_truncated BEFORE TRUNCATE ON octo_event_default
-    FOR EACH STATEMENT EXECUTE FUNCTION octo_event_is_append_only();
+-- Drops the oldest partition that ends before the given time and returns its name, or null when there is none. One per
+-- call and with a short lock timeout: dropping locks the whole history, and statements queue behind the attempt.
+CREATE FUNCTION octo_event_drop_oldest(before timestamptz) RETURNS text
+LANGUAGE plpgsql SET lock_timeout = '20ms' SET timezone = 'UTC' AS $$
+DECLARE
+    oldest text;
+BEGIN
+    SELECT child.relname INTO oldest
+    FROM pg_inherits
+    JOIN pg_class AS child ON child.oid = pg_inherits.inhrelid
+    WHERE pg_inherits.inhparent = 'octo_event'::regclass
+      AND child.relname ~ '^octo_event_\d{4}_\d{2}$'
+      AND to_date(right(child.relname, 7), 'YYYY_MM') + interval '1 month' <= least(before, now())
+    ORDER BY child.relname
+    LIMIT 1;
+    IF oldest IS NOT NULL THEN
+        EXECUTE format('DROP TABLE %I', oldest);
+    END IF;
+    RETURN oldest;
+END
+$$;
 
 SELECT octo_event_partition((date_trunc('month', now()) + step * interval '1 month')::date)
 FROM generate_series(0, 2) AS step;

@@ -21,22 +21,22 @@ class BulkReleaseState(models.TextChoices):
 
 class ItemOutcome(models.TextChoices):
     RELEASED = "released"
-    CHANGED_HANDS = "changed_hands"
-    NO_LEASE = "no_lease"
-    LEFT = "left"
+    FENCING_MISMATCH = "fencing_mismatch"
+    NOT_HELD = "not_held"
+    NOT_ATTEMPTED = "not_attempted"
 
 
 class BulkRelease(models.Model):
     space = models.ForeignKey(Space, on_delete=models.PROTECT, related_name="bulk_releases", db_index=False)
     state = models.TextField(choices=BulkReleaseState, default=BulkReleaseState.PREPARED)
-    # What was chosen, in words, and how many locks that were.
-    chosen = models.TextField()
+    # What was selected, in words, and how many locks that were.
+    selection_label = models.TextField()
     total = models.PositiveIntegerField()
     reason = models.TextField(default="")
     lock_delay_seconds = models.PositiveSmallIntegerField(default=0)
     # Who prepared and confirmed it, with the name as it was: each lock's event bears it.
-    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
-    person_name = models.TextField()
+    requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    requested_by_name = models.TextField()
     address = models.GenericIPAddressField(null=True)
     request_id = models.TextField(null=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)

@@ -99,7 +99,7 @@ class Event(models.Model):
     reason = models.TextField(null=True)
     # How long the lease was held, and how long past its expiry this was recorded.
     held_ms = models.BigIntegerField(null=True)
-    overdue_ms = models.BigIntegerField(null=True)
+    recorded_late_ms = models.BigIntegerField(null=True)
     detail = models.JSONField(null=True)
 
     class Meta:

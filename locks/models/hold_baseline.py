@@ -1,4 +1,4 @@
-"""What is usual for locks that have been held for a while, worked out once a hold from the holds before it."""
+"""What is usual for locks that have been held for a while, worked out once a hold from the sample_size before it."""
 
 from django.db import models
 from django.db.models import Q
@@ -12,8 +12,8 @@ class HoldBaseline(models.Model):
     lock_id = models.BigIntegerField(primary_key=True)
     fencing_token = models.BigIntegerField()
     space_id = models.BigIntegerField()
-    # How many earlier holds were looked at, the middle one of them, and what nine in ten stayed below.
-    holds = models.PositiveSmallIntegerField()
+    # How many earlier sample_size were looked at, the middle one of them, and what nine in ten stayed below.
+    sample_size = models.PositiveSmallIntegerField()
     median_ms = models.BigIntegerField(null=True)
     p90_ms = models.BigIntegerField(null=True)
     # From when on the hold is far longer than usual; null when too little is known.

@@ -52,7 +52,7 @@ class Lock(models.Model):
     # or give this lock. Read on the locked row, it is never behind, as a look at the waiters would be.
     last_waiter_id = models.BigIntegerField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
-    changed_at = models.DateTimeField(db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         db_table = "octo_lock"

@@ -8,16 +8,16 @@ from django.db.models.functions import Now
 class LoginThrottle(models.Model):
     """One of a fixed number of counters for each kind, so that no flood makes the table grow."""
 
-    counter = models.CharField(primary_key=True, max_length=40)
+    bucket = models.CharField(primary_key=True, max_length=40)
     # Every try moves it on; one that would move it too far ahead of the clock is refused.
     next_free_at = models.DateTimeField(db_default=Now())
-    recorded_at = models.DateTimeField(null=True)
+    last_logged_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "octo_login_throttle"
 
     def __str__(self) -> str:
-        return self.counter
+        return self.bucket
 
 
 class KnownNetwork(models.Model):

@@ -25,7 +25,7 @@ class Session(models.Model):
     metadata = models.TextField(null=True)
     ttl_seconds = models.IntegerField()
     created_at = models.DateTimeField(db_default=Now(), editable=False)
-    kept_alive_at = models.DateTimeField(db_default=Now())
+    last_keepalive_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
     # When the sweep looks at it next; null once its end is recorded. Like a lock's, never moved by a heartbeat.

@@ -19,41 +19,39 @@ class Space(models.Model):
     default_ttl_seconds = models.PositiveIntegerField(
         default=60,
         validators=[MinValueValidator(1)],
-        help_text="How long a lease lasts when the worker does not say.",
+        help_text="TTL of a lease when the request names none.",
     )
     max_ttl_seconds = models.PositiveIntegerField(
         default=86_400,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_TTL_SECONDS)],
-        help_text="The longest lease a worker may ask for at once.",
+        help_text="Longest TTL that a request may ask for.",
     )
     max_hold_seconds = models.PositiveIntegerField(
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text="However often it renews, a holder must let go after this long. Empty: no limit.",
+        help_text="Longest total hold: renewals are refused after it. Empty: no limit.",
     )
     max_metadata_length = models.PositiveIntegerField(
         default=1_024,
         validators=[MaxValueValidator(MAX_METADATA)],
-        help_text="The longest metadata, in characters.",
+        help_text="Longest metadata, in characters.",
     )
     max_live_locks = models.PositiveIntegerField(
         default=100_000,
         validators=[MinValueValidator(1)],
-        help_text="How many locks may be held at the same time. Counted once a second.",
+        help_text="Limit of held locks. Counted once a second.",
     )
     max_waiters_per_name = models.PositiveIntegerField(
         default=1_000,
-        help_text="How many requests may stand in line for one name. Whoever comes after them is told at once.",
+        help_text="Limit of waiting requests for one name. Further requests are rejected.",
     )
-    max_waiters = models.PositiveIntegerField(
-        default=10_000, help_text="How many requests may stand in line in the whole space."
-    )
+    max_waiters = models.PositiveIntegerField(default=10_000, help_text="Limit of waiting requests in the space.")
     requests_per_second = models.PositiveIntegerField(
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text="How many requests each token may make in a second. Empty: the server's default.",
+        help_text="Requests per second for each token. Empty: the server's default.",
     )
     dedupe_by_metadata = models.BooleanField(
         default=False,

@@ -70,10 +70,10 @@ class EventCursor(models.Model):
     """How far a reader of the history has got in commit order: it has seen every transaction before this one."""
 
     reader = models.TextField(primary_key=True)
-    txid = models.BigIntegerField()
+    commit_position = models.BigIntegerField()
 
     class Meta:
         db_table = "octo_event_cursor"
 
     def __str__(self) -> str:
-        return f"{self.reader} at {self.txid}"
+        return f"{self.reader} at {self.commit_position}"

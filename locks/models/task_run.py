@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 class TaskRun(models.Model):
     name = models.TextField(primary_key=True)
     finished_at = models.DateTimeField(db_default=Now())
-    took_ms = models.BigIntegerField()
+    duration_ms = models.BigIntegerField()
     # How long the task was in the queue before a worker took it; null when that is not known.
     queued_ms = models.BigIntegerField(null=True)
     # What it did, or what went wrong, in a few words.

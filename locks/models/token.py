@@ -27,7 +27,9 @@ PRESETS: dict[str, tuple[Scope, ...]] = {
 
 class Token(models.Model):
     space = models.ForeignKey(Space, on_delete=models.PROTECT, related_name="tokens")
-    name = models.CharField(max_length=128, help_text="What uses it; the owner of its leases unless they say.")
+    name = models.CharField(
+        max_length=128, help_text="What uses the token. The owner of its leases unless a request names one."
+    )
     public_id = models.CharField(max_length=12, unique=True, editable=False)
     digest = models.BinaryField(max_length=32, unique=True, editable=False)
     scopes = ArrayField(models.CharField(max_length=32, choices=Scope))
@@ -35,7 +37,7 @@ class Token(models.Model):
         models.CharField(max_length=256),
         default=list,
         blank=True,
-        help_text="The token may touch only names that start with one of these. Empty: every name.",
+        help_text="The token may use only lock names that start with one of these. Empty: all locks.",
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     created_by = models.ForeignKey(
@@ -43,7 +45,7 @@ class Token(models.Model):
     )
     expires_at = models.DateTimeField(null=True, blank=True)
     # Rotated: a newer token has taken over its name; it works on until it expires.
-    superseded_at = models.DateTimeField(null=True, blank=True, editable=False)
+    rotated_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_used_address = models.GenericIPAddressField(null=True, blank=True, editable=False)
@@ -55,7 +57,7 @@ class Token(models.Model):
             # A name stands for one user of the space, so its history keeps the names of tokens long gone.
             models.UniqueConstraint(
                 fields=("space", "name"),
-                condition=Q(revoked_at__isnull=True, superseded_at__isnull=True),
+                condition=Q(revoked_at__isnull=True, rotated_at__isnull=True),
                 name="token_name_is_unique_while_in_use",
             ),
             models.CheckConstraint(

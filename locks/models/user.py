@@ -2,14 +2,15 @@
 
 from typing import Any, ClassVar
 
-from django.contrib.auth.models import AbstractUser, UserManager
+from django.contrib.auth import models as auth_models
+from django.contrib.auth.models import AbstractUser
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Lower
 
 
-class People(UserManager):  # type: ignore[type-arg]
+class UserManager(auth_models.UserManager):  # type: ignore[type-arg]
     @transaction.atomic
     def create_superuser(self, *args: Any, **terms: Any) -> Any:
         """Together with what whoever listens writes about it."""
@@ -17,7 +18,7 @@ class People(UserManager):  # type: ignore[type-arg]
 
 
 class User(AbstractUser):
-    objects: ClassVar[People] = People()
+    objects: ClassVar[UserManager] = UserManager()
 
     class Meta:
         db_table = "octo_user"
@@ -25,14 +26,14 @@ class User(AbstractUser):
             models.UniqueConstraint(
                 Lower("username"),
                 name="user_name_is_unique_in_any_case",
-                violation_error_message="Somebody else has this user name. Capitals make no difference.",
+                violation_error_message="This user name is taken. Names are compared without regard to case.",
             ),
             # Signing in by e-mail must lead to one person. People without an address are allowed.
             models.UniqueConstraint(
                 Lower("email"),
                 condition=~models.Q(email=""),
                 name="user_email_is_unique_in_any_case",
-                violation_error_message="Somebody else has this e-mail address. Capitals make no difference.",
+                violation_error_message="This e-mail address is taken. Addresses are compared without regard to case.",
             ),
         )
 

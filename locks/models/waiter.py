@@ -16,7 +16,7 @@ class ServerProcess(models.Model):
     all of them count as gone: however many wait, that is one small update."""
 
     id = models.UUIDField(primary_key=True, editable=False)
-    seen_at = models.DateTimeField(db_default=Now())
+    last_heartbeat_at = models.DateTimeField(db_default=Now())
 
     class Meta:
         db_table = "octo_server_process"
@@ -29,7 +29,7 @@ class Waiter(models.Model):
     space = models.ForeignKey(Space, on_delete=models.CASCADE, related_name="waiters", db_index=False)
     name = models.TextField(db_collation="C")
     # First come, first served. The id, unless the same request has stood in line for another name before.
-    arrival = models.BigIntegerField(db_default=0)
+    queue_seq = models.BigIntegerField(db_default=0)
     server_id = models.UUIDField(null=True, editable=False)
     # What the lease is to be like, as in a lock.
     token = models.ForeignKey(Token, on_delete=models.PROTECT, related_name="+", db_index=False)
@@ -47,13 +47,13 @@ class Waiter(models.Model):
     address = models.GenericIPAddressField(null=True)
     enqueued_at = models.DateTimeField(db_default=Now(), editable=False)
     deadline_at = models.DateTimeField()
-    # The lease it was handed and has not picked up yet.
-    lease_id = models.UUIDField(null=True, editable=False)
+    # The lease that was handed over to it and is not claimed yet.
+    handed_lease_id = models.UUIDField(null=True, editable=False)
 
     class Meta:
         db_table = "octo_waiter"
         indexes = (
-            models.Index(fields=("space", "name", "arrival", "id"), name="waiter_queue"),
+            models.Index(fields=("space", "name", "queue_seq", "id"), name="waiter_queue"),
             models.Index(fields=("server_id",), name="waiter_at_server"),
             models.Index(fields=("session_id",), condition=Q(session_id__isnull=False), name="waiter_of_session"),
         )

@@ -16,7 +16,7 @@ def new_public_id() -> str:
 
 
 class Webhook(models.Model):
-    """`txid` and `event_id` are how far the history has become deliveries: both change in one commit, so the history
+    """`cursor_commit_position` and `cursor_event_id` are how far the history has become deliveries: both change in one commit, so the history
     itself is the outbox, and nothing is written for a webhook when something happens to a lock."""
 
     space = models.ForeignKey(Space, on_delete=models.CASCADE, related_name="webhooks")
@@ -31,11 +31,13 @@ class Webhook(models.Model):
     previous_secret_until = models.DateTimeField(null=True, editable=False)
     paused_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
-    created_by = models.TextField(editable=False, help_text="The name of the person or token, as it was.")
-    txid = models.BigIntegerField(editable=False)
-    event_id = models.BigIntegerField(editable=False)
+    created_by = models.TextField(
+        editable=False, help_text="Name of the person or token that created it, at that time."
+    )
+    cursor_commit_position = models.BigIntegerField(editable=False)
+    cursor_event_id = models.BigIntegerField(editable=False)
     # Attempts in a row that failed, and until when it is left alone because of them.
-    failures = models.PositiveIntegerField(default=0, editable=False)
+    consecutive_failures = models.PositiveIntegerField(default=0, editable=False)
     backoff_until = models.DateTimeField(null=True, editable=False)
     # When a delivery was last taken in hand: whoever has waited longest is next.
     last_claimed_at = models.DateTimeField(null=True, editable=False)
@@ -110,13 +112,13 @@ class DeliveryAttempt(models.Model):
     delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="log")
     number = models.PositiveIntegerField()
     at = models.DateTimeField(db_default=Now())
-    took_ms = models.PositiveIntegerField()
+    duration_ms = models.PositiveIntegerField()
     status = models.PositiveSmallIntegerField(null=True)
-    problem = models.TextField(null=True)
+    error = models.TextField(null=True)
 
     class Meta:
         db_table = "octo_delivery_attempt"
         ordering = ("id",)
 
     def __str__(self) -> str:
-        return self.problem or str(self.status)
+        return self.error or str(self.status)

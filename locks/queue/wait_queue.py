@@ -77,12 +77,12 @@ class WaitQueue:
     ) -> WaitResult[results.Acquired]:
         """For one name. Raises ClientDisconnected, ShuttingDown and Unavailable."""
         clock = _Clock(wait_seconds)
-        arrival: int | None = None
+        queue_seq: int | None = None
         while True:
-            placed = await self._stand(asked, clock, gone, arrival=arrival, is_requeue=arrival is not None)
+            placed = await self._stand(asked, clock, gone, queue_seq=queue_seq, is_requeue=queue_seq is not None)
             position = None
             if placed.verdict == Verdict.WAITING:
-                arrival = placed.arrival
+                queue_seq = placed.queue_seq
                 handed, position = await self._wait(placed, left=clock.left, gone=gone)
                 if handed is not None and handed.verdict == Verdict.ACQUIRED:
                     return WaitResult(_acquired(handed), clock.waited_ms)
@@ -105,7 +105,7 @@ class WaitQueue:
         when it has that one, it tries all; if another is in the way, it gives the first one on and stands in line
         there, with the seniority it has. So it never holds one while it waits for another, and cannot deadlock."""
         clock = _Clock(wait_seconds)
-        arrival: int | None = None
+        queue_seq: int | None = None
         stood_for: str | None = None
         position: int | None = None
         handed_lease_id: results.Handover | None = None
@@ -117,14 +117,14 @@ class WaitQueue:
                 return WaitResult(rows, clock.waited_ms, position)
             first = min(row.name for row in rows if row.blocks)
             one = _one_of(asked, first)
-            placed = await self._stand(one, clock, gone, arrival=arrival, is_requeue=first == stood_for)
+            placed = await self._stand(one, clock, gone, queue_seq=queue_seq, is_requeue=first == stood_for)
             if placed.verdict in (Verdict.QUEUE_FULL, Verdict.SUPERSEDED):
                 return WaitResult(rows, clock.waited_ms)
             if placed.verdict == Verdict.IDEMPOTENCY_CONFLICT:
                 rows[0].verdict = placed.verdict
                 return WaitResult(rows, clock.waited_ms)
             if placed.verdict == Verdict.WAITING:
-                arrival, stood_for = placed.arrival, first
+                queue_seq, stood_for = placed.queue_seq, first
                 handed, position = await self._wait(placed, left=clock.left, gone=gone)
                 if handed is not None and handed.verdict == Verdict.ACQUIRED:
                     handed_lease_id = handed
@@ -154,30 +154,30 @@ class WaitQueue:
         await self._desk.close()
 
     async def _stand(
-        self, asked: requests.Acquire, clock: "_Clock", gone: "asyncio.Future[None]", *, arrival: int | None,
+        self, asked: requests.Acquire, clock: "_Clock", gone: "asyncio.Future[None]", *, queue_seq: int | None,
         is_requeue: bool,
     ) -> results.Enqueued:  # fmt: skip
         """Tries until nobody else is working on the lock, or the time is up."""
         pause = MIN_PAUSE_SECONDS
         while True:
-            placed = await self._ask_for_a_place(asked, left=clock.left, arrival=arrival, is_requeue=is_requeue)
+            placed = await self._ask_for_a_place(asked, left=clock.left, queue_seq=queue_seq, is_requeue=is_requeue)
             if placed.verdict != Verdict.ROW_LOCKED or clock.left <= 0:
                 return placed
-            arrival = placed.arrival
+            queue_seq = placed.queue_seq
             await asyncio.wait({gone}, timeout=min(clock.left, pause))
             pause = min(2 * pause, PAUSE_SECONDS)
             if gone.done():
                 raise ClientDisconnected
 
     async def _ask_for_a_place(
-        self, asked: requests.Acquire, *, left: float, arrival: int | None, is_requeue: bool
+        self, asked: requests.Acquire, *, left: float, queue_seq: int | None, is_requeue: bool
     ) -> results.Enqueued:
         if self._closed:
             raise ShuttingDown
         await self._attendant.ensure_running()
         wait = requests.Enqueue(
             **msgspec.structs.asdict(asked), server_id=self.server_id, wait_ms=round(max(left, 0) * 1000) + 1,
-            arrival=arrival, is_requeue=is_requeue,
+            queue_seq=queue_seq, is_requeue=is_requeue,
         )  # fmt: skip
         placed: asyncio.Future[results.Enqueued] = asyncio.get_running_loop().create_future()
         self._arrivals.append((wait, placed))

@@ -46,9 +46,13 @@ class SelectedLock:
 
 
 @transaction.atomic
-def prepare(*, space: Space, user: User, chosen: str, locks: Sequence[SelectedLock]) -> BulkRelease:
+def prepare(*, space: Space, user: User, selection_label: str, locks: Sequence[SelectedLock]) -> BulkRelease:
     batch = BulkRelease.objects.create(
-        space=space, chosen=chosen, total=len(locks), person=user, person_name=user.get_username()
+        space=space,
+        selection_label=selection_label,
+        total=len(locks),
+        requested_by=user,
+        requested_by_name=user.get_username(),
     )
     BulkReleaseItem.objects.bulk_create(
         [
@@ -67,11 +71,11 @@ def confirm(*, batch: BulkRelease, actor: Actor, reason: str, lock_delay_seconds
     """False if it was confirmed before: of two clicks the second changes nothing."""
     confirmed = BulkRelease.objects.filter(pk=batch.pk, state=BulkReleaseState.PREPARED).update(
         state=BulkReleaseState.CONFIRMED, reason=reason, lock_delay_seconds=lock_delay_seconds, confirmed_at=Now(),
-        last_progress_at=Now(), person_id=actor.id, person_name=actor.name, address=actor.address,
+        last_progress_at=Now(), requested_by_id=actor.id, requested_by_name=actor.name, address=actor.address,
         request_id=actor.request_id,
     )  # fmt: skip
     if confirmed:
-        detail = {"batch": batch.pk, "locks": batch.total, "chosen": batch.chosen}
+        detail = {"batch": batch.pk, "locks": batch.total, "selection": batch.selection_label}
         record(EventKind.BULK_RELEASE_STARTED, actor=actor, space=batch.space, reason=reason, detail=detail)
     return bool(confirmed)
 
@@ -82,7 +86,7 @@ def stop(*, batch: BulkRelease, actor: Actor) -> bool:
     found = BulkRelease.objects.select_for_update().filter(pk=batch.pk, state=BulkReleaseState.CONFIRMED).first()
     if found is None:
         return False
-    left = found.rows.filter(outcome=None).update(outcome=ItemOutcome.LEFT)
+    left = found.rows.filter(outcome=None).update(outcome=ItemOutcome.NOT_ATTEMPTED)
     BulkRelease.objects.filter(pk=found.pk).update(state=BulkReleaseState.STOPPED, ended_at=Now())
     record(
         EventKind.BULK_RELEASE_STOPPED, actor=actor, space=found.space, reason=found.reason,
@@ -140,8 +144,8 @@ def _request(batch: BulkRelease, row: BulkReleaseItem) -> requests.ForceRelease:
     return requests.ForceRelease(
         digest=None,
         space_id=batch.space_id,
-        actor_id=batch.person_id,
-        actor_name=batch.person_name,
+        actor_id=batch.requested_by_id,
+        actor_name=batch.requested_by_name,
         channel=Channel.WEB.value,
         address=batch.address,
         request_id=batch.request_id,
@@ -158,15 +162,15 @@ def _note(row: BulkReleaseItem, outcome: results.ForceReleased) -> None:
         case Verdict.RELEASED:
             row.outcome, row.event_id = ItemOutcome.RELEASED, outcome.event_id
         case Verdict.FENCING_MISMATCH:
-            row.outcome, row.current_owner = ItemOutcome.CHANGED_HANDS, outcome.owner
+            row.outcome, row.current_owner = ItemOutcome.FENCING_MISMATCH, outcome.owner
         case Verdict.NOT_HELD:
-            row.outcome = ItemOutcome.NO_LEASE
+            row.outcome = ItemOutcome.NOT_HELD
         case _:
             raise AssertionError(outcome.verdict)
 
 
 def _counts(batch: BulkRelease) -> dict[str, int]:
-    skipped = Q(outcome__in=(ItemOutcome.CHANGED_HANDS, ItemOutcome.NO_LEASE))
+    skipped = Q(outcome__in=(ItemOutcome.FENCING_MISMATCH, ItemOutcome.NOT_HELD))
     return batch.rows.aggregate(
         released=Count("pk", filter=Q(outcome=ItemOutcome.RELEASED)), skipped=Count("pk", filter=skipped)
     )
@@ -174,6 +178,6 @@ def _counts(batch: BulkRelease) -> dict[str, int]:
 
 def _actor(batch: BulkRelease) -> Actor:
     return Actor(
-        kind=ActorKind.USER, id=batch.person_id, name=batch.person_name, channel=Channel.TASK,
+        kind=ActorKind.USER, id=batch.requested_by_id, name=batch.requested_by_name, channel=Channel.TASK,
         address=batch.address, request_id=batch.request_id,
     )  # fmt: skip

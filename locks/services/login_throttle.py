@@ -4,7 +4,7 @@ A try is counted before it is judged, in a transaction of its own, so a thousand
 process they come to. Who tries from a network from which that account was used before is counted by themselves; all
 strangers to an account share one allowance besides their own. A stranger can use up the strangers' tries, no more.
 
-The counters are a fixed number of rows: an account and a network choose one by a keyed hash, which nobody outside can
+The buckets are a fixed number of rows: an account and a network choose one by a keyed hash, which nobody outside can
 aim. What is typed as a name counts as typed, known or not, so being slowed tells nothing either. Besides, each account
 has one allowance under all its names: when that is used up, whoever signs in is told what a wrong password is told.
 """
@@ -33,7 +33,7 @@ RECORD_EVERY = timedelta(minutes=1)
 
 
 class ThrottleScope(StrEnum):
-    """What is tried. Each has counters of its own."""
+    """What is tried. Each has buckets of its own."""
 
     PASSWORD = "password"  # noqa: S105 -- the name of a gate
     # The account that a name leads to: its user name and its address share this one.
@@ -61,7 +61,7 @@ PER_NETWORK = Allowance(name="network", at_once=30, seconds=10)
 class Attempt:
     """One that is allowed. It counts until it is forgiven."""
 
-    counters: dict[str, Allowance]
+    buckets: dict[str, Allowance]
 
 
 class TooMany(Exception):
@@ -74,27 +74,27 @@ class TooMany(Exception):
 
 def check(*, gate: ThrottleScope, who: str, user: User | None, actor: Actor) -> Attempt:
     """Counts a try. Raises TooMany if there were too many."""
-    counters = _counters(gate=gate, who=who, user=user, address=actor.address)
-    refused = _take(counters)
+    buckets = _counters(gate=gate, who=who, user=user, address=actor.address)
+    refused = _take(buckets)
     if refused is None:
-        return Attempt(counters=counters)
-    counter, wait = refused
-    fresh = LoginThrottle.objects.filter(counter=counter).exclude(recorded_at__gt=Now() - RECORD_EVERY)
+        return Attempt(buckets=buckets)
+    bucket, wait = refused
+    fresh = LoginThrottle.objects.filter(bucket=bucket).exclude(last_logged_at__gt=Now() - RECORD_EVERY)
     with transaction.atomic():
-        if fresh.update(recorded_at=Now()):
-            record(EventKind.SIGN_IN_SLOWED, actor=actor, detail={"gate": gate, "by": counters[counter].name})
+        if fresh.update(last_logged_at=Now()):
+            record(EventKind.SIGN_IN_SLOWED, actor=actor, detail={"gate": gate, "by": buckets[bucket].name})
     raise TooMany(seconds=wait)
 
 
 def reset(tried: Attempt) -> None:
     """It was right: the pair starts afresh, what is shared with others gets this one try back."""
-    mine = [key for key, allowance in tried.counters.items() if allowance in (KNOWN_NETWORK, UNKNOWN_NETWORK)]
-    LoginThrottle.objects.filter(counter__in=mine).update(next_free_at=Now())
-    for key, allowance in tried.counters.items():
+    mine = [key for key, allowance in tried.buckets.items() if allowance in (KNOWN_NETWORK, UNKNOWN_NETWORK)]
+    LoginThrottle.objects.filter(bucket__in=mine).update(next_free_at=Now())
+    for key, allowance in tried.buckets.items():
         if key not in mine:
             with connection.cursor() as cursor:
                 cursor.execute(
-                    "UPDATE octo_login_throttle SET next_free_at = next_free_at - %s * interval '1 s' WHERE counter = %s",
+                    "UPDATE octo_login_throttle SET next_free_at = next_free_at - %s * interval '1 s' WHERE bucket = %s",
                     [allowance.seconds, key],
                 )
 
@@ -147,19 +147,19 @@ def _network(address: str | None) -> str:
 
 
 @transaction.atomic
-def _take(counters: dict[str, Allowance]) -> tuple[str, int] | None:
-    """One try of each, or of none: then the counter that has none left, and the seconds until it has."""
-    keys = sorted(counters)
+def _take(buckets: dict[str, Allowance]) -> tuple[str, int] | None:
+    """One try of each, or of none: then the bucket that has none left, and the seconds until it has."""
+    keys = sorted(buckets)
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO octo_login_throttle (counter, next_free_at) SELECT unnest(%s::text[]), clock_timestamp() "
+            "INSERT INTO octo_login_throttle (bucket, next_free_at) SELECT unnest(%s::text[]), clock_timestamp() "
             "ON CONFLICT DO NOTHING",
             [keys],
         )
         # Always in the same order, so that two tries never wait for each other.
         cursor.execute(
-            "SELECT counter, next_free_at, clock_timestamp() FROM octo_login_throttle "
-            "WHERE counter = ANY(%s) ORDER BY counter FOR UPDATE",
+            "SELECT bucket, next_free_at, clock_timestamp() FROM octo_login_throttle "
+            "WHERE bucket = ANY(%s) ORDER BY bucket FOR UPDATE",
             [keys],
         )
         found: list[tuple[str, datetime, datetime]] = cursor.fetchall()
@@ -167,7 +167,7 @@ def _take(counters: dict[str, Allowance]) -> tuple[str, int] | None:
         waits: dict[str, float] = {}
         moved: list[datetime] = []
         for key, next_free_at, _now in found:
-            allowance = counters[key]
+            allowance = buckets[key]
             used = max(next_free_at, now) + timedelta(seconds=allowance.seconds)
             waits[key] = (used - now).total_seconds() - allowance.seconds * allowance.at_once
             moved.append(used)
@@ -176,8 +176,8 @@ def _take(counters: dict[str, Allowance]) -> tuple[str, int] | None:
             return worst, math.ceil(waits[worst])
         cursor.execute(
             "UPDATE octo_login_throttle SET next_free_at = moved.next_free_at "
-            "FROM unnest(%s::text[], %s::timestamptz[]) AS moved (counter, next_free_at) "
-            "WHERE octo_login_throttle.counter = moved.counter",
+            "FROM unnest(%s::text[], %s::timestamptz[]) AS moved (bucket, next_free_at) "
+            "WHERE octo_login_throttle.bucket = moved.bucket",
             [keys, moved],
         )
     return None

@@ -108,15 +108,15 @@ def rotate(*, actor: Actor, token: Token, overlap: timedelta, lasts: timedelta |
         .get(pk=token.pk)
     )
     now: datetime = old.now
-    if old.superseded_at or old.revoked_at or (old.expires_at and old.expires_at <= now):
+    if old.rotated_at or old.revoked_at or (old.expires_at and old.expires_at <= now):
         raise NotRotatable
     ends = now + overlap
     if lasts is None and old.expires_at is None and not old.space.allow_non_expiring_tokens:
         lasts = DEFAULT_LIFETIME
     expires_at = now + lasts if lasts else old.expires_at
     old.expires_at = min(old.expires_at, ends) if old.expires_at else ends
-    old.superseded_at = now
-    old.save(update_fields=["expires_at", "superseded_at"])
+    old.rotated_at = now
+    old.save(update_fields=["expires_at", "rotated_at"])
     plaintext, new = _create(
         space=old.space, name=old.name, scopes=old.scopes, prefixes=old.prefixes,
         expires_at=expires_at, created_by=old.created_by,

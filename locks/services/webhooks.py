@@ -63,8 +63,8 @@ def create(*, actor: Actor, space: Space, url: str, kinds: Sequence[str] = (), p
         prefix=prefix,
         secret=encrypt(secret),
         created_by=actor.name,
-        txid=position.txid,
-        event_id=position.id,
+        cursor_commit_position=position.commit_position,
+        cursor_event_id=position.id,
     )
     record(EventKind.WEBHOOK_CREATED, actor=actor, space=space, detail=_detail(webhook))
     return secret, webhook
@@ -85,12 +85,12 @@ def change(
         parse_target(url, allowed=settings.WEBHOOK_NETWORKS)
         changed.url = url
         # Another receiver deserves another try.
-        changed.failures, changed.backoff_until = 0, None
+        changed.consecutive_failures, changed.backoff_until = 0, None
     if kinds is not None:
         changed.kinds = sorted(set(kinds))
     if prefix is not None:
         changed.prefix = prefix
-    changed.save(update_fields=["url", "kinds", "prefix", "failures", "backoff_until"])
+    changed.save(update_fields=["url", "kinds", "prefix", "consecutive_failures", "backoff_until"])
     record(EventKind.WEBHOOK_CHANGED, actor=actor, space=changed.space, detail=_detail(changed))
     return changed
 
@@ -110,7 +110,7 @@ def pause(*, actor: Actor, webhook: Webhook) -> Webhook:
 def resume(*, actor: Actor, webhook: Webhook) -> Webhook:
     resumed = _locked(webhook, actor=actor)
     if resumed.paused_at is not None:
-        Webhook.objects.filter(pk=resumed.pk).update(paused_at=None, failures=0, backoff_until=None)
+        Webhook.objects.filter(pk=resumed.pk).update(paused_at=None, consecutive_failures=0, backoff_until=None)
         record(EventKind.WEBHOOK_RESUMED, actor=actor, space=resumed.space, detail=_detail(resumed))
     resumed.refresh_from_db()
     return resumed

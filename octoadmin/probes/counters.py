@@ -32,7 +32,7 @@ class LatestRun:
 
     name: str
     finished_at: datetime
-    took_ms: int
+    duration_ms: int
     queued_ms: int | None
     outcome: str
     failed: bool

@@ -117,7 +117,7 @@ def _of_tasks(now: Counters) -> Iterable[Metric]:
     failed = GaugeMetricFamily("octoadmin_task_failed", "Whether a task's latest run failed.", labels=("task",))
     for run in now.runs:
         age.add_metric((run.name,), max(0.0, (now.server_time - run.finished_at).total_seconds()))
-        took.add_metric((run.name,), run.took_ms / 1000)
+        took.add_metric((run.name,), run.duration_ms / 1000)
         failed.add_metric((run.name,), run.failed)
         if run.queued_ms is not None:
             queued.add_metric((run.name,), run.queued_ms / 1000)

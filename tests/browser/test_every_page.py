@@ -161,8 +161,8 @@ def leave_long_words(space: Space, person: User) -> None:
     snooze(space=space, lock_name=LONG_NAME, fencing_token=held.fencing_token, owner=LONG_OWNER, hours=4,
            note=LONG_REASON, actor=actor)  # fmt: skip
     chosen = [SelectedLock(name=names[2], fencing_token=in_bulk.fencing_token, owner=LONG_OWNER)]
-    prepare(space=space, user=person, chosen="1 ticked lock", locks=chosen)
-    batch = prepare(space=space, user=person, chosen="1 ticked lock", locks=chosen)
+    prepare(space=space, user=person, selection_label="1 ticked lock", locks=chosen)
+    batch = prepare(space=space, user=person, selection_label="1 ticked lock", locks=chosen)
     confirm(batch=batch, actor=actor, reason=LONG_REASON, lock_delay_seconds=0)
     release_some(batch.pk)
 
@@ -192,8 +192,8 @@ def furnish(space: Space) -> str:
     _secret, webhook = webhooks.create(actor=shell, space=space, url=LONG_URL, prefix=LONG_NAME)
     for status in ("pending", "delivered", "dead"):
         delivery = webhooks.send_test(actor=shell, webhook=webhook)
-        delivery.log.create(number=1, took_ms=1234, status=503)
-        delivery.log.create(number=2, took_ms=20, problem="Nobody listens there.")
+        delivery.log.create(number=1, duration_ms=1234, status=503)
+        delivery.log.create(number=2, duration_ms=20, error="Nobody listens there.")
         finished = None if status == "pending" else timezone.now()
         Delivery.objects.filter(pk=delivery.pk).update(status=status, attempts=2, finished_at=finished)
     webhooks.pause(actor=shell, webhook=webhook)

@@ -67,7 +67,7 @@ def make_things(space: Space, *, admin: User, member: User) -> Things:
         actor=actor, by=admin, team=team, role=Role.VIEWER, lasts=timedelta(days=1), note="somebody"
     )
     chosen = [bulk_release.SelectedLock(name="gone", fencing_token=1, owner=None)]
-    batch = bulk_release.prepare(space=space, user=admin, chosen="a test", locks=chosen)
+    batch = bulk_release.prepare(space=space, user=admin, selection_label="a test", locks=chosen)
     bulk_release.confirm(batch=batch, actor=actor, reason="a test", lock_delay_seconds=0)
     snooze.snooze(
         space=space, lock_name=held.name, fencing_token=held.fencing_token, owner="worker", hours=1, note="",

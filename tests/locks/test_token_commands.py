@@ -17,14 +17,14 @@ from locks.token_format import parse
 pytestmark = pytest.mark.django_db
 
 
-def run(*arguments: str) -> str:
+def manage(*arguments: str) -> str:
     output = StringIO()
     call_command(*arguments, stdout=output)
     return output.getvalue()
 
 
 def issue(*arguments: str) -> str:
-    return run("issue_token", "--team", "blue", "--space", "main", *arguments)
+    return manage("issue_token", "--team", "blue", "--space", "main", *arguments)
 
 
 def test_quiet_prints_only_the_token(space):
@@ -63,7 +63,7 @@ def test_a_taken_name_and_an_unknown_space_are_explained(space):
     with pytest.raises(CommandError, match="already"):
         issue("--name", "ci")
     with pytest.raises(CommandError, match="There are: blue/main"):
-        run("issue_token", "--team", "green", "--name", "ci")
+        manage("issue_token", "--team", "green", "--name", "ci")
     with pytest.raises(CommandError, match="at least 1"):
         issue("--name", "other", "--days", "0")
 
@@ -88,20 +88,20 @@ def test_what_the_other_doors_refuse_is_refused_here_too(space, arguments, told)
 def test_an_archived_space_is_not_among_those_there_are(space):
     Space.objects.create(team=space.team, slug="past", name="Past", archived_at=timezone.now())
     with pytest.raises(CommandError, match=r"There are: blue/main\."):
-        run("issue_token", "--team", "blue", "--space", "past", "--name", "ci")
+        manage("issue_token", "--team", "blue", "--space", "past", "--name", "ci")
 
 
 def test_revoking_is_audited_and_happens_once(space):
     issue("--name", "ci", "--quiet")
     public_id = Token.objects.get(name="ci").public_id
-    assert "is revoked" in run("revoke_token", public_id, "--reason", "leaked")
+    assert "is revoked" in manage("revoke_token", public_id, "--reason", "leaked")
     assert Event.objects.get(kind="token_revoked").reason == "leaked"
     with pytest.raises(CommandError, match="at most 500"):
-        run("revoke_token", public_id, "--reason", "x" * 501)
+        manage("revoke_token", public_id, "--reason", "x" * 501)
     with pytest.raises(CommandError, match="revoked already"):
-        run("revoke_token", public_id)
+        manage("revoke_token", public_id)
     with pytest.raises(CommandError, match="no token"):
-        run("revoke_token", "nonsense")
+        manage("revoke_token", "nonsense")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_revoking_can_release_what_the_token_holds(space, worker_token, argument
     run(acquire(asked))
     # Left to another statement, which hands it on.
     Lock.objects.filter(name="b").update(last_waiter_id=1)
-    printed = run("revoke_token", held.public_id, *arguments)
+    printed = manage("revoke_token", held.public_id, *arguments)
     assert told in printed
     assert Lock.objects.filter(lease_id__isnull=False).count() == left
     for event in Event.objects.filter(kind="force_released"):

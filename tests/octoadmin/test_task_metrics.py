@@ -37,7 +37,7 @@ def test_the_sweep_is_behind_until_it_has_run(client: Client, operator_token: st
 def test_the_latest_run_of_each_task(client: Client) -> None:
     tasks.sweep()
     TaskRun.objects.create(
-        name="retention", finished_at=datetime.now(UTC) - timedelta(hours=2), took_ms=1500, queued_ms=250,
+        name="retention", finished_at=datetime.now(UTC) - timedelta(hours=2), duration_ms=1500, queued_ms=250,
         outcome="ValueError", failed=True,
     )  # fmt: skip
     found = samples(client)

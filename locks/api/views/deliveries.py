@@ -65,7 +65,7 @@ def _delivery(delivery: Delivery) -> DeliveryDescription:
         next_attempt_at=delivery.next_attempt_at if delivery.status == "pending" else None,
         finished_at=delivery.finished_at,
         log=[
-            Attempt(at=attempt.at, took_ms=attempt.took_ms, status=attempt.status, problem=attempt.problem)
+            Attempt(at=attempt.at, took_ms=attempt.duration_ms, status=attempt.status, problem=attempt.error)
             for attempt in delivery.log.all()
         ],
     )

@@ -133,7 +133,7 @@ def _listed(tokens_found: Sequence[Token], *, space: Space) -> list[ListedToken]
         ListedToken(
             **_description(token),
             created_by=token.created_by.get_username() if token.created_by else None,
-            superseded_at=token.superseded_at,
+            superseded_at=token.rotated_at,
             last_used_address=token.last_used_address,
             last_used_agent=token.last_used_agent or None,
             live_leases=held.get(token.pk, 0),

@@ -86,7 +86,7 @@ def _describe(webhook: Webhook) -> dict[str, object]:
         "kinds": list(webhook.kinds),
         "prefix": webhook.prefix,
         "paused": webhook.paused_at is not None,
-        "failures": webhook.failures,
+        "failures": webhook.consecutive_failures,
         "created_at": webhook.created_at,
         "created_by": webhook.created_by,
     }

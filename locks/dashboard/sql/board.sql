@@ -4,7 +4,7 @@
 -- a hundred thousand: a plain search folds one text for each lock in a quarter less time than three comparisons that mind
 -- the language.
 WITH lock AS (
-    SELECT id, name, owner, metadata, acquired_at, effective_expires_at AS ends_at, trouble
+    SELECT id, name, owner, metadata, acquired_at, effective_expires_at AS ends_at, severity
     FROM octo_lock_state
     WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
     UNION ALL
@@ -13,13 +13,13 @@ WITH lock AS (
     WHERE space_id = %(space_id)s AND lease_id IS NULL AND available_at > statement_timestamp()
 ),
 page AS (
-    SELECT id, trouble, row_number() OVER () AS place
+    SELECT id, severity, row_number() OVER () AS place
     FROM (
         SELECT
-            id, trouble,
-            CASE WHEN %(sort)s = 'trouble' THEN trouble ELSE 0 END AS rank,
+            id, severity,
+            CASE WHEN %(sort)s = 'trouble' THEN severity ELSE 0 END AS rank,
             CASE %(sort)s
-                WHEN 'trouble' THEN CASE WHEN trouble < 4 THEN ends_at ELSE acquired_at END
+                WHEN 'trouble' THEN CASE WHEN severity < 4 THEN ends_at ELSE acquired_at END
                 WHEN 'left' THEN ends_at
                 WHEN 'oldest' THEN acquired_at
                 WHEN 'newest' THEN to_timestamp(-date_part('epoch', acquired_at))
@@ -35,7 +35,7 @@ page AS (
                 ELSE name ILIKE %(pattern)s OR owner ILIKE %(pattern)s OR metadata ILIKE %(pattern)s
             END
           )
-        -- The trouble that ends first comes first. Among the rest, who has held longest: that order stays as it is when
+        -- The one that ends first comes first. Among the rest, who has held longest: that order stays as it is when
         -- holders renew, so rows do not wander.
         ORDER BY rank, moment, name
         LIMIT %(rows)s OFFSET %(skipped)s
@@ -44,7 +44,7 @@ page AS (
 SELECT
     held.id,
     held.name,
-    octo_severity_name(page.trouble) AS state,
+    octo_severity_name(page.severity) AS state,
     held.fencing_token, held.owner, held.metadata, held.effective_ttl, held.acquired_at, held.last_heartbeat_at, held.effective_expires_at,
     coalesce(held.available_at, held.effective_expires_at + held.lock_delay_seconds * interval '1 second') AS available_at,
     held.renewals,
@@ -52,7 +52,7 @@ SELECT
     (
         SELECT count(*) FROM octo_waiter
         WHERE octo_waiter.space_id = held.space_id AND octo_waiter.name = held.name
-          AND octo_waiter.lease_id IS NULL AND octo_waiter.deadline_at > statement_timestamp()
+          AND octo_waiter.handed_lease_id IS NULL AND octo_waiter.deadline_at > statement_timestamp()
     ) AS waiters,
     statement_timestamp() AS now
 FROM page

@@ -1,7 +1,7 @@
 -- A page of what is held or closed in a space, in groups: by owner, or by what stands before the first slash. Changes
 -- nothing.
 --
--- Parameters as in board.sql, and group. Groups with trouble come first, then the largest; inside of them the order is
+-- Parameters as in board.sql, and group. Groups in trouble come first, then the largest; inside of them the order is
 -- that of board.sql. `label`, `number` and `troubled` tell of the whole group.
 WITH lock AS NOT MATERIALIZED (
     SELECT
@@ -10,7 +10,7 @@ WITH lock AS NOT MATERIALIZED (
             WHEN 'owner' THEN coalesce(owner, '')
             WHEN 'prefix' THEN left(name, strpos(name, '/'))
         END AS label,
-        effective_expires_at AS ends_at, trouble
+        effective_expires_at AS ends_at, severity
     FROM octo_lock_state
     WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
     UNION ALL
@@ -22,7 +22,7 @@ WITH lock AS NOT MATERIALIZED (
     WHERE space_id = %(space_id)s AND lease_id IS NULL AND available_at > statement_timestamp()
 ),
 wanted AS NOT MATERIALIZED (
-    SELECT id, name, acquired_at, ends_at, trouble, label
+    SELECT id, name, acquired_at, ends_at, severity, label
     FROM lock
     WHERE starts_with(name, %(prefix)s)
       AND (%(owner)s = '' OR owner = %(owner)s)
@@ -36,7 +36,7 @@ wanted AS NOT MATERIALIZED (
       )
 ),
 heading AS (
-    SELECT label, count(*) AS number, count(*) FILTER (WHERE trouble < 3) AS troubled, min(trouble) AS worst
+    SELECT label, count(*) AS number, count(*) FILTER (WHERE severity < 3) AS troubled, min(severity) AS worst
     FROM wanted
     GROUP BY label
 ),
@@ -60,15 +60,15 @@ shown AS MATERIALIZED (
 -- Not a join, which might look at everything once for each group, and sorts what it has joined. A large group fills the
 -- page alone, and its label need not be looked for. What is sorted by stands in front, where its place in a row is known.
 page AS (
-    SELECT id, trouble, rank / 8 AS nth, row_number() OVER () AS place
+    SELECT id, severity, rank / 8 AS nth, row_number() OVER () AS place
     FROM (
         SELECT
-            id, trouble,
+            id, severity,
             8 * CASE WHEN (SELECT count(*) FROM shown) = 1 THEN 1
                      ELSE array_position(ARRAY(SELECT label FROM shown ORDER BY nth), label) END
-                + CASE WHEN %(sort)s = 'trouble' THEN trouble ELSE 0 END AS rank,
+                + CASE WHEN %(sort)s = 'trouble' THEN severity ELSE 0 END AS rank,
             CASE %(sort)s
-                WHEN 'trouble' THEN CASE WHEN trouble < 4 THEN ends_at ELSE acquired_at END
+                WHEN 'trouble' THEN CASE WHEN severity < 4 THEN ends_at ELSE acquired_at END
                 WHEN 'left' THEN ends_at
                 WHEN 'oldest' THEN acquired_at
                 WHEN 'newest' THEN to_timestamp(-date_part('epoch', acquired_at))
@@ -82,7 +82,7 @@ page AS (
 SELECT
     held.id,
     held.name,
-    octo_severity_name(page.trouble) AS state,
+    octo_severity_name(page.severity) AS state,
     held.fencing_token, held.owner, held.metadata, held.effective_ttl, held.acquired_at, held.last_heartbeat_at, held.effective_expires_at,
     coalesce(held.available_at, held.effective_expires_at + held.lock_delay_seconds * interval '1 second') AS available_at,
     held.renewals,
@@ -90,7 +90,7 @@ SELECT
     (
         SELECT count(*) FROM octo_waiter
         WHERE octo_waiter.space_id = held.space_id AND octo_waiter.name = held.name
-          AND octo_waiter.lease_id IS NULL AND octo_waiter.deadline_at > statement_timestamp()
+          AND octo_waiter.handed_lease_id IS NULL AND octo_waiter.deadline_at > statement_timestamp()
     ) AS waiters,
     shown.label, shown.number, shown.troubled,
     statement_timestamp() AS now

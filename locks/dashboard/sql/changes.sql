@@ -8,13 +8,13 @@ SELECT
     horizon.beyond::text::bigint AS beyond,
     news.number,
     held.renewed_at,
-    session.kept_alive_at,
+    session.last_keepalive_at,
     waiting.number, waiting.latest
 FROM unnest($1::bigint[], $2::bigint[]) AS watched (space_id, since)
 CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS beyond) AS horizon
 CROSS JOIN LATERAL (
     SELECT count(*) AS number FROM octo_event
-    WHERE octo_event.txid >= watched.since::text::xid8 AND octo_event.txid < horizon.beyond
+    WHERE octo_event.commit_position >= watched.since::text::xid8 AND octo_event.commit_position < horizon.beyond
       AND octo_event.space_id = watched.space_id
 ) AS news
 CROSS JOIN LATERAL (
@@ -22,7 +22,7 @@ CROSS JOIN LATERAL (
     FROM octo_lock WHERE octo_lock.space_id = watched.space_id AND lease_id IS NOT NULL
 ) AS held
 CROSS JOIN LATERAL (
-    SELECT max(kept_alive_at) AS kept_alive_at
+    SELECT max(last_keepalive_at) AS last_keepalive_at
     FROM octo_session WHERE octo_session.space_id = watched.space_id AND next_sweep_at IS NOT NULL
 ) AS session
 CROSS JOIN LATERAL (

@@ -24,7 +24,7 @@ SELECT
     (
         SELECT count(*) FROM octo_waiter AS waiter
         WHERE waiter.space_id = %(space_id)s AND waiter.name = listed.name
-          AND waiter.lease_id IS NULL AND waiter.deadline_at > statement_timestamp()
+          AND waiter.handed_lease_id IS NULL AND waiter.deadline_at > statement_timestamp()
     ) AS waiting
 FROM listed
 LEFT JOIN octo_lock_state AS lock ON lock.space_id = %(space_id)s AND lock.name = listed.name AND lock.lease_id IS NOT NULL

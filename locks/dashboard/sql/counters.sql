@@ -6,12 +6,12 @@ SELECT
     (SELECT count(*) FROM octo_lock
      WHERE space_id = %(space_id)s AND lease_id IS NULL AND available_at > statement_timestamp()) AS closed,
     (SELECT count(*) FROM octo_waiter
-     WHERE space_id = %(space_id)s AND lease_id IS NULL AND deadline_at > statement_timestamp()) AS waiting,
+     WHERE space_id = %(space_id)s AND handed_lease_id IS NULL AND deadline_at > statement_timestamp()) AS waiting,
     statement_timestamp() AS now
 FROM (
     SELECT
         count(*) FILTER (WHERE effective_expires_at > statement_timestamp()) AS held,
-        count(*) FILTER (WHERE trouble = 2) AS expiring,
+        count(*) FILTER (WHERE severity = 2) AS expiring,
         count(*) FILTER (WHERE effective_expires_at <= statement_timestamp()) AS overdue
     FROM octo_lock_state
     WHERE space_id = %(space_id)s AND lease_id IS NOT NULL

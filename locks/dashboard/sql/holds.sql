@@ -10,8 +10,8 @@ SELECT
     actor_name,
     reason,
     at AS recorded_at,
-    at - (coalesce(held_ms, 0) + coalesce(overdue_ms, 0)) * interval '1 millisecond' AS began_at,
-    at - coalesce(overdue_ms, 0) * interval '1 millisecond' AS ended_at,
+    at - (coalesce(held_ms, 0) + coalesce(recorded_late_ms, 0)) * interval '1 millisecond' AS began_at,
+    at - coalesce(recorded_late_ms, 0) * interval '1 millisecond' AS ended_at,
     coalesce(held_ms, 0) AS held_ms
 FROM octo_event
 WHERE space_id = %(space_id)s

@@ -1,6 +1,6 @@
 -- The last events of each of some locks, newest first. Changes nothing.
 SELECT event.id, event.at, event.kind, event.lock_name, event.owner, event.actor_kind, event.actor_name, event.reason,
-       event.fencing_token, event.held_ms, event.overdue_ms, statement_timestamp() AS now
+       event.fencing_token, event.held_ms, event.recorded_late_ms, statement_timestamp() AS now
 FROM unnest(%(names)s::text[]) AS wanted (name)
 CROSS JOIN LATERAL (
     SELECT * FROM octo_event

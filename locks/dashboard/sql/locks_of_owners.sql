@@ -4,7 +4,7 @@
 SELECT
     id, name, fencing_token, owner, holder_id, metadata, effective_ttl, acquired_at, last_heartbeat_at, effective_expires_at,
     effective_expires_at + lock_delay_seconds * interval '1 second' AS available_at, renewals, bound_session_id IS NOT NULL AS in_session,
-    octo_severity_name(trouble) AS state, 0 AS waiters,
+    octo_severity_name(severity) AS state, 0 AS waiters,
     statement_timestamp() AS now
 FROM (
     SELECT

@@ -5,7 +5,7 @@
 -- session while the session is kept alive.
 WITH session AS MATERIALIZED (
     SELECT
-        octo_session.id, octo_session.owner, octo_session.token_id, octo_session.kept_alive_at,
+        octo_session.id, octo_session.owner, octo_session.token_id, octo_session.last_keepalive_at,
         octo_session.expires_at, octo_session.ttl_seconds,
         octo_holder_id(octo_token.public_id, octo_session.id) AS holder_id
     FROM octo_session
@@ -20,7 +20,7 @@ part AS (
         count(*) FILTER (WHERE lock.effective_expires_at <= statement_timestamp()) AS overdue,
         count(*) FILTER (
             WHERE lock.effective_expires_at > statement_timestamp() AND (
-                session.kept_alive_at + session.ttl_seconds * interval '0.6 seconds' > statement_timestamp()
+                session.last_keepalive_at + session.ttl_seconds * interval '0.6 seconds' > statement_timestamp()
                 OR statement_timestamp() - lock.renewed_at <= interval '2 seconds' + 1.5 * CASE
                     WHEN lock.renewals > 0 THEN (lock.renewed_at - lock.acquired_at) / lock.renewals
                     ELSE least(lock.effective_ttl * interval '0.5 seconds', interval '1 minute')
@@ -40,9 +40,9 @@ part AS (
         waiter.session_id IS NOT NULL, 0, 0, 0, 1, NULL, waiter.enqueued_at
     FROM octo_waiter AS waiter
     JOIN octo_token ON octo_token.id = waiter.token_id
-    WHERE waiter.space_id = %(space_id)s AND waiter.lease_id IS NULL AND waiter.deadline_at > statement_timestamp()
+    WHERE waiter.space_id = %(space_id)s AND waiter.handed_lease_id IS NULL AND waiter.deadline_at > statement_timestamp()
     UNION ALL
-    SELECT owner, holder_id, token_id, true, 0, 0, 0, 0, kept_alive_at, NULL FROM session
+    SELECT owner, holder_id, token_id, true, 0, 0, 0, 0, last_keepalive_at, NULL FROM session
 ),
 owner AS (
     SELECT
@@ -56,11 +56,11 @@ SELECT
     owner.owner, owner.holder_id, owner.in_session, owner.holding, owner.overdue, owner.beating, owner.waiting,
     owner.last_heartbeat_at, owner.since, token.name AS token_name,
     (token.revoked_at IS NOT NULL OR coalesce(token.expires_at <= statement_timestamp(), false))
-        AND NOT (token.revoked_at IS NULL AND token.superseded_at IS NOT NULL AND EXISTS (
+        AND NOT (token.revoked_at IS NULL AND token.rotated_at IS NOT NULL AND EXISTS (
             -- Its successor renews what it took.
             SELECT FROM octo_token AS successor
             WHERE successor.space_id = token.space_id AND successor.name = token.name
-              AND successor.superseded_at IS NULL AND successor.revoked_at IS NULL
+              AND successor.rotated_at IS NULL AND successor.revoked_at IS NULL
               AND coalesce(successor.expires_at > statement_timestamp(), true)
         )) AS token_is_dead,
     count(*) OVER () AS found,

@@ -7,7 +7,7 @@ WITH seen AS MATERIALIZED (
         row.owner,
         lock.id IS NOT NULL AS still,
         lock.id IS NOT NULL AND (
-            session.kept_alive_at + session.ttl_seconds * interval '0.6 seconds' > statement_timestamp()
+            session.last_keepalive_at + session.ttl_seconds * interval '0.6 seconds' > statement_timestamp()
             OR statement_timestamp() - lock.renewed_at <= interval '2 seconds' + 1.5 * CASE
                 WHEN lock.renewals > 0 THEN (lock.renewed_at - lock.acquired_at) / lock.renewals
                 ELSE least(lock.effective_ttl * interval '0.5 seconds', interval '1 minute')

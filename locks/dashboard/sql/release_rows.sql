@@ -9,7 +9,7 @@ SELECT
     (
         SELECT count(*) FROM octo_waiter
         WHERE octo_waiter.space_id = %(space_id)s AND octo_waiter.name = row.lock_name
-          AND octo_waiter.lease_id IS NULL AND octo_waiter.deadline_at > statement_timestamp()
+          AND octo_waiter.handed_lease_id IS NULL AND octo_waiter.deadline_at > statement_timestamp()
     ) AS waiters,
     statement_timestamp() AS now
 FROM octo_bulk_release_item AS row

@@ -11,17 +11,17 @@ WITH dead_token AS MATERIALIZED (
     SELECT id, name, coalesce(revoked_at, expires_at) AS ended_at, revoked_at IS NOT NULL AS revoked
     FROM octo_token
     WHERE space_id = %(space_id)s AND (revoked_at IS NOT NULL OR expires_at <= statement_timestamp())
-      AND NOT (revoked_at IS NULL AND superseded_at IS NOT NULL AND EXISTS (
+      AND NOT (revoked_at IS NULL AND rotated_at IS NOT NULL AND EXISTS (
           SELECT FROM octo_token AS successor
           WHERE successor.space_id = octo_token.space_id AND successor.name = octo_token.name
-            AND successor.superseded_at IS NULL AND successor.revoked_at IS NULL
+            AND successor.rotated_at IS NULL AND successor.revoked_at IS NULL
             AND coalesce(successor.expires_at > statement_timestamp(), true)
       ))
 ),
 crowd AS MATERIALIZED (
     SELECT name, count(*) AS waiters, min(enqueued_at) AS first_since
     FROM octo_waiter
-    WHERE space_id = %(space_id)s AND lease_id IS NULL AND deadline_at > statement_timestamp()
+    WHERE space_id = %(space_id)s AND handed_lease_id IS NULL AND deadline_at > statement_timestamp()
     GROUP BY name
     HAVING count(*) >= %(many_waiters)s
 ),
@@ -136,14 +136,14 @@ page AS (
 SELECT
     lock.id,
     lock.name,
-    octo_severity_name(lock.trouble) AS state,
+    octo_severity_name(lock.severity) AS state,
     lock.fencing_token, lock.owner, lock.metadata, lock.effective_ttl, lock.acquired_at, lock.last_heartbeat_at, lock.effective_expires_at,
     lock.effective_expires_at + lock.lock_delay_seconds * interval '1 second' AS available_at,
     lock.renewals, lock.bound_session_id IS NOT NULL AS in_session,
     (
         SELECT count(*) FROM octo_waiter
         WHERE octo_waiter.space_id = lock.space_id AND octo_waiter.name = lock.name
-          AND octo_waiter.lease_id IS NULL AND octo_waiter.deadline_at > statement_timestamp()
+          AND octo_waiter.handed_lease_id IS NULL AND octo_waiter.deadline_at > statement_timestamp()
     ) AS waiters,
     page.is_overdue, page.has_dead_token, page.is_past_longest, page.is_late, page.is_forgotten,
     page.is_crowded, page.token_name, page.token_ended_at, page.token_revoked, page.usual_of, page.median_ms,

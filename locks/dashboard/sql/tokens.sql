@@ -4,7 +4,7 @@
 -- with the overlap gone by.
 SELECT
     token.id, token.name, token.public_id, token.scopes, token.prefixes, token.created_at, token.expires_at,
-    token.superseded_at, token.revoked_at, token.last_used_at, host(token.last_used_address) AS last_used_address,
+    token.rotated_at, token.revoked_at, token.last_used_at, host(token.last_used_address) AS last_used_address,
     token.last_used_agent,
     creator.username AS created_by,
     coalesce(held.number, 0) AS live_leases,
@@ -25,7 +25,7 @@ WHERE token.space_id = %(space_id)s
   AND (%(public_id)s = '' OR token.public_id = %(public_id)s)
   AND (%(public_id)s <> '' OR %(over)s = (
       token.revoked_at IS NOT NULL
-      OR (token.superseded_at IS NOT NULL AND token.expires_at <= statement_timestamp())
+      OR (token.rotated_at IS NOT NULL AND token.expires_at <= statement_timestamp())
   ))
   AND (%(search)s = '' OR token.name ILIKE %(pattern)s OR token.public_id = %(search)s)
 ORDER BY

@@ -46,7 +46,9 @@ def prepare(request: HttpRequest, place: Place) -> HttpResponse:
     chosen = selection(space=place.space, form=request.POST)
     if not chosen.locks:
         return page(request, place, "releases/nothing.html", {"chosen": chosen}, here="release", status=422)
-    batch = bulk_release.prepare(space=place.space, user=person(request), chosen=chosen.chosen, locks=chosen.locks)
+    batch = bulk_release.prepare(
+        space=place.space, user=person(request), selection_label=chosen.label, locks=chosen.locks
+    )
     return redirect(place.url("release", number=batch.pk))
 
 
@@ -111,7 +113,7 @@ def _start(batch_id: int) -> None:
 def _find(request: HttpRequest, place: Place, number: int) -> BulkRelease:
     """What is only prepared concerns whoever prepared it."""
     batch = find_batch(space=place.space, number=number)
-    if batch is None or (batch.state == BulkReleaseState.PREPARED and batch.person_id != person(request).pk):
+    if batch is None or (batch.state == BulkReleaseState.PREPARED and batch.requested_by_id != person(request).pk):
         raise Http404
     return batch
 

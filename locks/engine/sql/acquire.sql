@@ -171,7 +171,7 @@ updated AS (
         token_id = taken.token_id, session_id = taken.session_id, bound_session_id = taken.bound_session_id, owner = taken.owner, metadata = taken.metadata,
         ttl_seconds = taken.ttl_seconds, acquired_at = now, renewed_at = now, expires_at = until, renewals = 0,
         idempotency_digest = taken.idempotency_digest, request_digest = taken.request_digest, next_sweep_at = until,
-        lock_delay_seconds = taken.lock_delay_seconds, available_at = NULL, changed_at = now
+        lock_delay_seconds = taken.lock_delay_seconds, available_at = NULL, updated_at = now
     FROM taken
     WHERE lock.id = taken.id
 ),
@@ -179,7 +179,7 @@ inserted AS (
     INSERT INTO octo_lock (
         space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds, acquired_at,
         renewed_at, expires_at, renewals, idempotency_digest, request_digest, next_sweep_at, lock_delay_seconds,
-        session_id, bound_session_id, created_at, changed_at
+        session_id, bound_session_id, created_at, updated_at
     )
     SELECT
         space_id, name, new_fencing_token, new_lease_id, new_holder_id, token_id, owner, metadata, ttl_seconds, now,
@@ -212,7 +212,7 @@ kept AS MATERIALIZED (
 prolonged AS (
     UPDATE octo_lock AS lock SET
         ttl_seconds = greatest(lock.ttl_seconds, longest_ttl_seconds), renewed_at = greatest(lock.renewed_at, now),
-        expires_at = until, changed_at = now
+        expires_at = until, updated_at = now
     FROM kept
     WHERE lock.id = kept.id
 ),
@@ -220,12 +220,12 @@ prolonged AS (
 recorded AS (
     INSERT INTO octo_event (
         at, kind, team_id, space_id, lock_name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
-        actor_id, actor_name, channel, address, request_id, held_ms, overdue_ms
+        actor_id, actor_name, channel, address, request_id, held_ms, recorded_late_ms
     )
     SELECT
         now, kind, team_id, space_id, name, history.fencing_token, history.owner, history.holder_id,
         history.metadata, history.token_id, actor_kind, actor_id, actor_name, channel, history.address, request_id,
-        held_ms, overdue_ms
+        held_ms, recorded_late_ms
     FROM granted
     CROSS JOIN LATERAL (
         VALUES
@@ -235,7 +235,7 @@ recorded AS (
              'token', granted.token_id, token_name, granted.address, NULL, NULL)
     ) AS history (
         step, kind, fencing_token, owner, holder_id, metadata, token_id, actor_kind, actor_id, actor_name, address,
-        held_ms, overdue_ms
+        held_ms, recorded_late_ms
     )
     WHERE kind = 'acquired' OR lease_id IS NOT NULL
     ORDER BY n, step
@@ -275,7 +275,7 @@ SELECT
     CASE WHEN decided.verdict = 'held' THEN (
         SELECT count(*)::int FROM octo_waiter
         WHERE octo_waiter.space_id = decided.space_id AND octo_waiter.name = decided.name
-          AND octo_waiter.lease_id IS NULL
+          AND octo_waiter.handed_lease_id IS NULL
     ) ELSE 0 END AS waiters,
     finish.now,
     caller.space_id,

@@ -180,7 +180,7 @@ updated AS (
         next_sweep_at = decided.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
         lock_delay_seconds = caller.lock_delay_seconds,
         available_at = NULL,
-        changed_at = decided.now
+        updated_at = decided.now
     FROM decided
     CROSS JOIN caller
     CROSS JOIN verdict
@@ -200,7 +200,7 @@ prolonged AS (
                 decided.acquired_at + caller.max_hold_seconds * interval '1 second'
             )
         ),
-        changed_at = decided.now
+        updated_at = decided.now
     FROM decided
     CROSS JOIN caller
     CROSS JOIN verdict
@@ -210,11 +210,11 @@ prolonged AS (
 recorded AS (
     INSERT INTO octo_event (
         at, kind, team_id, space_id, lock_name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
-        actor_id, actor_name, channel, address, request_id, held_ms, overdue_ms
+        actor_id, actor_name, channel, address, request_id, held_ms, recorded_late_ms
     )
     SELECT
         at, kind, team_id, space_id, name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
-        actor_id, actor_name, channel, address, request_id, held_ms, overdue_ms
+        actor_id, actor_name, channel, address, request_id, held_ms, recorded_late_ms
     FROM (
         SELECT
             updated.turn, 1 AS step, decided.now AS at, 'expired' AS kind, caller.team_id, caller.space_id,
@@ -222,7 +222,7 @@ recorded AS (
             decided.token_id, 'system' AS actor_kind, NULL::bigint AS actor_id, 'expiry' AS actor_name,
             caller.channel, NULL::inet AS address, caller.request_id,
             octo_interval_ms(decided.expires_at - decided.acquired_at) AS held_ms,
-            octo_interval_ms(decided.now - decided.expires_at) AS overdue_ms
+            octo_interval_ms(decided.now - decided.expires_at) AS recorded_late_ms
         FROM updated
         JOIN decided USING (turn)
         CROSS JOIN caller

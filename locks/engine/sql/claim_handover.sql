@@ -4,13 +4,13 @@
 -- clock, as in acquire.sql. The history has these leases already; whoever picks one up only prolongs it. A lock that
 -- somebody is working on is left for the next time: the others have no time to wait for it.
 WITH handed AS MATERIALIZED (
-    SELECT waiter.id, waiter.space_id, waiter.name, waiter.lease_id, waiter.ttl_seconds, waiter.arrival
+    SELECT waiter.id, waiter.space_id, waiter.name, waiter.handed_lease_id AS lease_id, waiter.ttl_seconds, waiter.queue_seq
     FROM octo_waiter AS waiter
-    WHERE waiter.server_id = $1::uuid AND waiter.lease_id IS NOT NULL
+    WHERE waiter.server_id = $1::uuid AND waiter.handed_lease_id IS NOT NULL
 ),
 locked AS MATERIALIZED (
     SELECT
-        handed.id AS waiter_id, handed.arrival, handed.ttl_seconds AS wanted_seconds,
+        handed.id AS waiter_id, handed.queue_seq, handed.ttl_seconds AS wanted_seconds,
         lock.lease_id IS NOT DISTINCT FROM handed.lease_id AS is_theirs, lock.*
     FROM handed
     JOIN octo_lock AS lock ON lock.space_id = handed.space_id AND lock.name = handed.name
@@ -36,7 +36,7 @@ decided AS MATERIALIZED (
 prolonged AS (
     UPDATE octo_lock AS lock SET
         expires_at = decided.until, renewed_at = greatest(lock.renewed_at, decided.now),
-        next_sweep_at = decided.until, changed_at = decided.now
+        next_sweep_at = decided.until, updated_at = decided.now
     FROM decided
     WHERE lock.id = decided.id AND decided.verdict = 'acquired'
 ),
@@ -44,7 +44,7 @@ answered AS (
     DELETE FROM octo_waiter AS waiter USING decided WHERE waiter.id = decided.waiter_id
 )
 SELECT
-    waiter_id, arrival, verdict, name,
+    waiter_id, queue_seq, verdict, name,
     -- Whoever came too late may find somebody else's there.
     CASE WHEN verdict = 'acquired' THEN lease_id END AS lease_id,
     fencing_token, holder_id, owner, metadata, acquired_at, until AS expires_at, now, space_id

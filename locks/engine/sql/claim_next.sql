@@ -141,7 +141,7 @@ updated AS (
         next_sweep_at = clock.now + least(caller.ttl_seconds, caller.max_hold_seconds) * interval '1 second',
         lock_delay_seconds = caller.lock_delay_seconds,
         available_at = NULL,
-        changed_at = clock.now
+        updated_at = clock.now
     FROM caller
     CROSS JOIN clock
     CROSS JOIN locked
@@ -154,7 +154,7 @@ inserted AS (
     INSERT INTO octo_lock AS lock (
         space_id, name, fencing_token, lease_id, holder_id, token_id, owner, metadata, ttl_seconds, acquired_at,
         renewed_at, expires_at, renewals, idempotency_digest, request_digest, next_sweep_at, lock_delay_seconds,
-        session_id, bound_session_id, created_at, changed_at
+        session_id, bound_session_id, created_at, updated_at
     )
     SELECT
         caller.space_id, newcomer.name, octo_next_fencing_token(0, clock.now), gen_random_uuid(),
@@ -179,18 +179,18 @@ granted AS MATERIALIZED (
 recorded AS (
     INSERT INTO octo_event (
         at, kind, team_id, space_id, lock_name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
-        actor_id, actor_name, channel, address, request_id, held_ms, overdue_ms
+        actor_id, actor_name, channel, address, request_id, held_ms, recorded_late_ms
     )
     SELECT
         at, kind, team_id, space_id, name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
-        actor_id, actor_name, channel, address, request_id, held_ms, overdue_ms
+        actor_id, actor_name, channel, address, request_id, held_ms, recorded_late_ms
     FROM (
         SELECT
             1 AS step, clock.now AS at, 'expired' AS kind, caller.team_id, caller.space_id, locked.name,
             locked.fencing_token, locked.owner, locked.holder_id, locked.metadata, locked.token_id,
             'system' AS actor_kind, NULL::bigint AS actor_id, 'expiry' AS actor_name, caller.channel,
             NULL::inet AS address, caller.request_id, octo_interval_ms(locked.expires_at - locked.acquired_at) AS held_ms,
-            octo_interval_ms(clock.now - locked.expires_at) AS overdue_ms
+            octo_interval_ms(clock.now - locked.expires_at) AS recorded_late_ms
         FROM updated
         JOIN locked USING (name)
         CROSS JOIN clock

@@ -11,7 +11,7 @@ WITH mine AS MATERIALIZED (
 ),
 gone AS (
     DELETE FROM octo_waiter AS waiter USING mine WHERE waiter.id = mine.id
-    RETURNING waiter.id, waiter.space_id, waiter.name, waiter.arrival, waiter.lease_id
+    RETURNING waiter.id, waiter.space_id, waiter.name, waiter.queue_seq, waiter.handed_lease_id AS lease_id
 )
 SELECT
     asked.id AS waiter_id,
@@ -25,8 +25,8 @@ SELECT
     gone.lease_id,
     (
         SELECT count(*)::int + 1 FROM octo_waiter AS waiter
-        WHERE waiter.space_id = gone.space_id AND waiter.name = gone.name AND waiter.lease_id IS NULL
-          AND (waiter.arrival, waiter.id) < (gone.arrival, gone.id)
+        WHERE waiter.space_id = gone.space_id AND waiter.name = gone.name AND waiter.handed_lease_id IS NULL
+          AND (waiter.queue_seq, waiter.id) < (gone.queue_seq, gone.id)
     ) AS position
 FROM unnest($1::bigint[]) AS asked (id)
 LEFT JOIN gone ON gone.id = asked.id

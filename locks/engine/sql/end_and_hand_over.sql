@@ -182,7 +182,7 @@ ended AS MATERIALIZED (
             WHEN EXISTS (
                 SELECT FROM octo_waiter AS waiter
                 WHERE waiter.space_id = outcome.space_id AND waiter.name = outcome.name
-                  AND waiter.lease_id = outcome.lease_id
+                  AND waiter.handed_lease_id = outcome.lease_id
             ) THEN 'handed on, but not picked up'
         END AS reason
     FROM outcome
@@ -227,13 +227,13 @@ served AS MATERIALIZED (
           AND free.archived_at IS NULL
           AND waiter.space_id = free.space_id
           AND waiter.name = free.name
-          AND waiter.lease_id IS NULL
+          AND waiter.handed_lease_id IS NULL
           AND waiter.deadline_at > free.now
           -- SILENT_SECONDS in locks/engine/line.py.
           AND EXISTS (
               SELECT FROM octo_server_process AS server
               WHERE server.id = waiter.server_id
-                AND server.seen_at > statement_timestamp() - interval '900 milliseconds')
+                AND server.last_heartbeat_at > statement_timestamp() - interval '900 milliseconds')
           AND token.revoked_at IS NULL
           AND coalesce(token.expires_at > free.now, true)
           AND 'locks:write' = ANY (token.scopes)
@@ -242,7 +242,7 @@ served AS MATERIALIZED (
               SELECT FROM octo_session AS session
               WHERE session.id = waiter.session_id AND session.ended_at IS NULL AND session.expires_at > free.now
                 AND session.id IS DISTINCT FROM (SELECT id FROM leaving)))
-        ORDER BY waiter.arrival, waiter.id
+        ORDER BY waiter.queue_seq, waiter.id
         LIMIT 1
         FOR UPDATE OF waiter
     ) AS first ON true
@@ -273,13 +273,13 @@ changed AS (
         -- Where nobody in line is there any more, and nobody has joined since, there is no line.
         last_waiter_id = CASE
             WHEN served.waiter_id IS NOT NULL OR served.was_joined OR NOT served.is_open THEN served.last_waiter_id END,
-        changed_at = served.now
+        updated_at = served.now
     FROM served
     WHERE lock.id = served.id
       AND (served.has_ended OR served.waiter_id IS NOT NULL OR served.is_open AND NOT served.was_joined)
 ),
 handed AS (
-    UPDATE octo_waiter AS waiter SET lease_id = next.new_lease_id FROM next WHERE waiter.id = next.waiter_id
+    UPDATE octo_waiter AS waiter SET handed_lease_id = next.new_lease_id FROM next WHERE waiter.id = next.waiter_id
 ),
 -- Those who have gone leave the line, and so does whoever did not pick up what it was handed.
 removed AS (
@@ -291,7 +291,7 @@ removed AS (
         SELECT space_id, name, lease_id FROM ended WHERE last_waiter_id IS NOT NULL
     ) AS gone
     WHERE waiter.space_id = gone.space_id AND waiter.name = gone.name
-      AND waiter.lease_id IS NOT DISTINCT FROM gone.lease_id
+      AND waiter.handed_lease_id IS NOT DISTINCT FROM gone.lease_id
 ),
 closed AS (
     UPDATE octo_session AS session SET
@@ -319,7 +319,7 @@ waited AS MATERIALIZED (
     JOIN lifetime ON lifetime.id = waiter.session_id
     JOIN leaving ON leaving.id = lifetime.id
     CROSS JOIN clock
-    WHERE waiter.lease_id IS NULL AND least(lifetime.ended_at, lifetime.expires_at) <= clock.now
+    WHERE waiter.handed_lease_id IS NULL AND least(lifetime.ended_at, lifetime.expires_at) <= clock.now
     FOR UPDATE OF waiter SKIP LOCKED
 ),
 left_line AS (
@@ -328,11 +328,11 @@ left_line AS (
 recorded AS (
     INSERT INTO octo_event (
         at, kind, team_id, space_id, lock_name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
-        actor_id, actor_name, channel, address, request_id, reason, held_ms, overdue_ms, detail
+        actor_id, actor_name, channel, address, request_id, reason, held_ms, recorded_late_ms, detail
     )
     SELECT
         at, kind, team_id, space_id, name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
-        actor_id, actor_name, channel, address, request_id, reason, held_ms, overdue_ms, detail
+        actor_id, actor_name, channel, address, request_id, reason, held_ms, recorded_late_ms, detail
     FROM (
         SELECT
             1 AS step, ended.now AS at, ended.kind, ended.team_id, ended.space_id, ended.name, ended.fencing_token,
@@ -345,7 +345,7 @@ recorded AS (
                  ELSE coalesce(ended.actor_name, token.name, 'session') END AS actor_name,
             ended.channel, ended.address, ended.request_id, ended.reason,
             octo_interval_ms(ended.over_at - ended.acquired_at) AS held_ms,
-            CASE WHEN ended.kind = 'expired' THEN octo_interval_ms(ended.now - ended.over_at) END AS overdue_ms,
+            CASE WHEN ended.kind = 'expired' THEN octo_interval_ms(ended.now - ended.over_at) END AS recorded_late_ms,
             ended.detail
         FROM ended
         LEFT JOIN octo_token AS token ON token.id = ended.token_id

@@ -6,14 +6,14 @@
 -- else's turn, is not waited for: the verdict is `again`, as it is for whatever acquire has its own words for.
 --
 -- Nobody waits here for a lock that somebody is working on, since the others of the batch would wait along: the verdict is
--- `busy`, and there is no place yet, but an arrival, with which it is to come back.
+-- `busy`, and there is no place yet, but an queue_seq, with which it is to come back.
 --
 -- A retry (the same token and Idempotency-Key) takes over the place that its first try has, with its seniority. The place
 -- gets a new id by that: whatever the first try, or whoever acts for it, still does with the old one concerns nobody any
 -- more. A request that lost its place and comes back takes nothing from a retry: it is told `taken_over`.
 WITH caller AS MATERIALIZED (
     SELECT
-        request.n, request.name, request.server_id, request.wait_ms, request.arrival, request.is_requeue,
+        request.n, request.name, request.server_id, request.wait_ms, request.queue_seq, request.is_requeue,
         request.request_id,
         request.channel, request.address, request.metadata, request.lock_delay_seconds, request.session_id,
         CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
@@ -25,7 +25,7 @@ WITH caller AS MATERIALIZED (
     FROM json_to_recordset($1::json) AS request (
         n int, digest text, request_id text, channel text, address inet, name text COLLATE "C", ttl_seconds int,
         metadata text, owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean,
-        idempotency_digest text, request_digest text, server_id uuid, wait_ms bigint, arrival bigint,
+        idempotency_digest text, request_digest text, server_id uuid, wait_ms bigint, queue_seq bigint,
         is_requeue boolean
     )
     CROSS JOIN LATERAL (
@@ -85,14 +85,14 @@ counted AS MATERIALIZED (
     CROSS JOIN clock
     CROSS JOIN LATERAL (
         SELECT count(*) AS number FROM octo_waiter AS waiter
-        WHERE waiter.space_id = locked.space_id AND waiter.name = locked.name AND waiter.lease_id IS NULL
-          AND coalesce(waiter.arrival < locked.arrival, true)
+        WHERE waiter.space_id = locked.space_id AND waiter.name = locked.name AND waiter.handed_lease_id IS NULL
+          AND coalesce(waiter.queue_seq < locked.queue_seq, true)
     ) AS here
     LEFT JOIN LATERAL (
         SELECT waiter.id, waiter.request_digest FROM octo_waiter AS waiter
         WHERE locked.idempotency_digest IS NOT NULL
           AND waiter.space_id = locked.space_id AND waiter.name = locked.name AND waiter.token_id = locked.token_id
-          AND waiter.idempotency_digest = locked.idempotency_digest AND waiter.lease_id IS NULL
+          AND waiter.idempotency_digest = locked.idempotency_digest AND waiter.handed_lease_id IS NULL
         LIMIT 1
     ) AS first_try ON true
 ),
@@ -122,11 +122,11 @@ placed AS MATERIALIZED (
 ),
 inserted AS (
     INSERT INTO octo_waiter (
-        id, arrival, space_id, name, server_id, token_id, session_id, bound_session_id, owner, metadata, ttl_seconds,
+        id, queue_seq, space_id, name, server_id, token_id, session_id, bound_session_id, owner, metadata, ttl_seconds,
         lock_delay_seconds, idempotency_digest, request_digest, request_id, channel, address, enqueued_at, deadline_at
     )
     SELECT
-        waiter_id, coalesce(arrival, waiter_id), space_id, name, server_id, token_id, session_id, bound_session_id, owner,
+        waiter_id, coalesce(queue_seq, waiter_id), space_id, name, server_id, token_id, session_id, bound_session_id, owner,
         metadata, ttl_seconds, lock_delay_seconds, idempotency_digest, request_digest, request_id, channel, address, now,
         now + wait_ms * interval '1 millisecond'
     FROM placed
@@ -136,11 +136,11 @@ taken_over AS (
         id = nextval('octo_waiter_id_seq'), server_id = decided.server_id, request_id = decided.request_id, address = decided.address,
         deadline_at = decided.now + decided.wait_ms * interval '1 millisecond'
     FROM decided
-    WHERE waiter.id = decided.known_id AND decided.verdict = 'waiting' AND waiter.lease_id IS NULL
-    RETURNING waiter.id, waiter.arrival, decided.known_id
+    WHERE waiter.id = decided.known_id AND decided.verdict = 'waiting' AND waiter.handed_lease_id IS NULL
+    RETURNING waiter.id, waiter.queue_seq, decided.known_id
 ),
 marked AS (
-    UPDATE octo_lock AS lock SET last_waiter_id = latest.waiter_id, changed_at = latest.now
+    UPDATE octo_lock AS lock SET last_waiter_id = latest.waiter_id, updated_at = latest.now
     FROM (SELECT id, max(waiter_id) AS waiter_id, max(now) AS now FROM placed GROUP BY id) AS latest
     WHERE lock.id = latest.id
 )
@@ -153,9 +153,9 @@ SELECT
     END AS verdict,
     coalesce(placed.waiter_id, taken_over.id) AS waiter_id,
     CASE
-        WHEN decided.n IS NULL AND seen.n IS NOT NULL THEN coalesce(seen.arrival, nextval('octo_waiter_id_seq'))
-        ELSE coalesce(placed.arrival, placed.waiter_id, taken_over.arrival)
-    END AS arrival,
+        WHEN decided.n IS NULL AND seen.n IS NOT NULL THEN coalesce(seen.queue_seq, nextval('octo_waiter_id_seq'))
+        ELSE coalesce(placed.queue_seq, placed.waiter_id, taken_over.queue_seq)
+    END AS queue_seq,
     taken_over.known_id AS replaced_waiter_id,
     (decided.before + decided.nth_here)::int AS position,
     decided.space_id,

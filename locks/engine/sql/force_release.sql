@@ -82,7 +82,7 @@ updated AS (
         ttl_seconds = NULL, acquired_at = NULL, renewed_at = NULL, expires_at = NULL, renewals = NULL,
         idempotency_digest = NULL, request_digest = NULL, next_sweep_at = NULL,
         lock_delay_seconds = decided.delay_seconds,
-        available_at = decided.available_at, changed_at = decided.now
+        available_at = decided.available_at, updated_at = decided.now
     FROM decided
     WHERE lock.id = decided.id AND decided.verdict = 'released'
 ),

@@ -4,7 +4,7 @@
 -- $1 is the server. A lock that somebody is working on is passed over: settling it would make the others wait.
 SELECT lock.space_id, lock.name
 FROM (
-    SELECT DISTINCT space_id, name FROM octo_waiter WHERE server_id = $1::uuid AND lease_id IS NULL
+    SELECT DISTINCT space_id, name FROM octo_waiter WHERE server_id = $1::uuid AND handed_lease_id IS NULL
 ) AS waited_for
 CROSS JOIN LATERAL (
     SELECT octo_lock.space_id, octo_lock.name

@@ -24,15 +24,15 @@ SELECT
     CASE WHEN lock.last_waiter_id IS NULL THEN 0 ELSE (
         SELECT count(*)::int FROM octo_waiter
         WHERE octo_waiter.space_id = caller.space_id AND octo_waiter.name = caller.name
-          AND octo_waiter.lease_id IS NULL
+          AND octo_waiter.handed_lease_id IS NULL
     ) END AS waiters,
     CASE WHEN lock.last_waiter_id IS NOT NULL THEN (
         SELECT json_agg(json_build_object('owner', owner, 'since', enqueued_at))
         FROM (
             SELECT owner, enqueued_at FROM octo_waiter
             WHERE octo_waiter.space_id = caller.space_id AND octo_waiter.name = caller.name
-              AND octo_waiter.lease_id IS NULL
-            ORDER BY octo_waiter.arrival, octo_waiter.id
+              AND octo_waiter.handed_lease_id IS NULL
+            ORDER BY octo_waiter.queue_seq, octo_waiter.id
             LIMIT 100
         ) AS waiter
     ) END AS in_line,

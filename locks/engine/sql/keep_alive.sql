@@ -36,7 +36,7 @@ decided AS MATERIALIZED (
     JOIN locked ON locked.id = caller.session_id AND locked.token_id = caller.token_id
 ),
 updated AS (
-    UPDATE octo_session AS session SET kept_alive_at = one.now, expires_at = one.until
+    UPDATE octo_session AS session SET last_keepalive_at = one.now, expires_at = one.until
     FROM (SELECT DISTINCT ON (id) * FROM decided WHERE verdict = 'kept_alive') AS one
     WHERE session.id = one.id
 )

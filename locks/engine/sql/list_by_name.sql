@@ -58,7 +58,7 @@ LEFT JOIN LATERAL (
         (
             SELECT count(*)::int FROM octo_waiter
             WHERE octo_waiter.space_id = lock.space_id AND octo_waiter.name = lock.name
-              AND octo_waiter.lease_id IS NULL
+              AND octo_waiter.handed_lease_id IS NULL
         ) AS waiters
     FROM octo_lock AS lock
     -- Once for each row.

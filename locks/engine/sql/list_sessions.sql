@@ -9,7 +9,7 @@ SELECT
         ELSE 'listed'
     END AS verdict,
     session.id AS session_id, session.owner, session.metadata, session.ttl_seconds, session.created_at,
-    session.kept_alive_at, session.expires_at, session.ended_at,
+    session.last_keepalive_at, session.expires_at, session.ended_at,
     CASE WHEN session.active THEN (
         SELECT count(*)::int FROM octo_lock AS lock
         WHERE lock.session_id = session.id AND lock.expires_at > clock.now

@@ -20,14 +20,14 @@ WITH caller AS MATERIALIZED (
 ),
 opened AS (
     INSERT INTO octo_session (
-        id, space_id, token_id, owner, metadata, ttl_seconds, created_at, kept_alive_at, expires_at, next_sweep_at
+        id, space_id, token_id, owner, metadata, ttl_seconds, created_at, last_keepalive_at, expires_at, next_sweep_at
     )
     SELECT
         gen_random_uuid(), space_id, token_id, coalesce(owner, token_name), metadata, ttl_seconds, now, now,
         now + ttl_seconds * interval '1 second', now + ttl_seconds * interval '1 second'
     FROM caller
     WHERE refusal IS NULL
-    RETURNING id, owner, metadata, ttl_seconds, created_at, kept_alive_at, expires_at
+    RETURNING id, owner, metadata, ttl_seconds, created_at, last_keepalive_at, expires_at
 ),
 recorded AS (
     INSERT INTO octo_event (
@@ -43,7 +43,7 @@ recorded AS (
 )
 SELECT
     coalesce(caller.refusal, 'opened') AS verdict,
-    opened.id AS session_id, opened.owner, opened.metadata, opened.ttl_seconds, opened.created_at, opened.kept_alive_at,
+    opened.id AS session_id, opened.owner, opened.metadata, opened.ttl_seconds, opened.created_at, opened.last_keepalive_at,
     opened.expires_at, NULL::timestamptz AS ended_at, 0 AS lock_count, true AS active,
     caller.now, caller.space_id, caller.max_metadata_length, caller.requests_per_second
 FROM caller

@@ -10,7 +10,7 @@ WITH idle AS MATERIALIZED (
     FROM octo_lock AS lock
     WHERE lock.id > $1::bigint
       AND lock.lease_id IS NULL
-      AND lock.changed_at < statement_timestamp() - $2::int * interval '1 day'
+      AND lock.updated_at < statement_timestamp() - $2::int * interval '1 day'
       AND coalesce(lock.available_at < statement_timestamp(), true)
       AND lock.fencing_token < extract(epoch FROM statement_timestamp() - interval '1 day') * 1000
       AND NOT EXISTS (

@@ -75,7 +75,7 @@ updated AS (
         ttl_seconds = NULL, acquired_at = NULL, renewed_at = NULL, expires_at = NULL, renewals = NULL,
         idempotency_digest = NULL, request_digest = NULL, next_sweep_at = NULL,
         available_at = decided.now + nullif(decided.lock_delay_seconds, 0) * interval '1 second',
-        changed_at = decided.now
+        updated_at = decided.now
     FROM decided
     WHERE lock.id = decided.id AND decided.verdict = 'released'
 ),

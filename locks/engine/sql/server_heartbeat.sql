@@ -2,11 +2,11 @@
 --
 -- $1 is the server.
 WITH seen AS (
-    INSERT INTO octo_server_process (id, seen_at) VALUES ($1::uuid, clock_timestamp())
-    ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp()
+    INSERT INTO octo_server_process (id, last_heartbeat_at) VALUES ($1::uuid, clock_timestamp())
+    ON CONFLICT (id) DO UPDATE SET last_heartbeat_at = clock_timestamp()
 )
 SELECT
     count(*)::int AS waiting,
-    (count(*) FILTER (WHERE lease_id IS NOT NULL))::int AS handed
+    (count(*) FILTER (WHERE handed_lease_id IS NOT NULL))::int AS handed
 FROM octo_waiter
 WHERE server_id = $1::uuid

@@ -34,7 +34,7 @@ cleared AS (
         -- From the expiry, not from now: a late sweep closes no name for longer. How long the delay is stays in the
         -- row, for whoever is told of it.
         available_at = over.expires_at + nullif(over.lock_delay_seconds, 0) * interval '1 second',
-        changed_at = over.now
+        updated_at = over.now
     FROM over
     WHERE lock.id = over.id
 ),
@@ -46,7 +46,7 @@ put_off AS (
 recorded AS (
     INSERT INTO octo_event (
         at, kind, team_id, space_id, lock_name, fencing_token, owner, holder_id, metadata, token_id, actor_kind,
-        actor_name, channel, held_ms, overdue_ms
+        actor_name, channel, held_ms, recorded_late_ms
     )
     SELECT
         over.now, 'expired', space.team_id, over.space_id, over.name, over.fencing_token, over.owner, over.holder_id,

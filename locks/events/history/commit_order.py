@@ -15,7 +15,7 @@ _DIRECTORY = Path(__file__).parent / "sql"
 class Position(NamedTuple):
     """The last event that was read: its transaction and its id."""
 
-    txid: int
+    commit_position: int
     id: int
 
 
@@ -23,7 +23,7 @@ BEGINNING = Position(0, 0)
 
 
 class Followed(msgspec.Struct):
-    txid: int
+    commit_position: int
     id: int
     at: datetime
     kind: str
@@ -35,7 +35,7 @@ class Followed(msgspec.Struct):
 
     @property
     def position(self) -> Position:
-        return Position(self.txid, self.id)
+        return Position(self.commit_position, self.id)
 
 
 _FOLLOW = Statement("follow", (_DIRECTORY / "follow.sql").read_text(), Followed)
@@ -44,7 +44,7 @@ _HERE = Statement("here", (_DIRECTORY / "current_position.sql").read_text(), Pos
 
 def follow(position: Position, *, limit: int = 1000) -> Operation[list[Followed]]:
     """What came after the position; the last of it is the next position."""
-    return (yield _FOLLOW, [position.txid, position.id, limit])
+    return (yield _FOLLOW, [position.commit_position, position.id, limit])
 
 
 def current_position() -> Operation[Position]:

@@ -66,6 +66,6 @@ def _entry(event: Event, public_ids: dict[int, str]) -> HistoryEvent:
         request_id=event.request_id,
         reason=event.reason,
         held_ms=event.held_ms,
-        overdue_ms=event.overdue_ms,
+        overdue_ms=event.recorded_late_ms,
         detail=event.detail,
     )

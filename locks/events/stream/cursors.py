@@ -27,8 +27,8 @@ class SnapshotVisibility(NamedTuple):
     beyond: int
     under_way: frozenset[int]
 
-    def shows(self, txid: int) -> bool:
-        return txid < self.beyond and txid not in self.under_way
+    def shows(self, commit_position: int) -> bool:
+        return commit_position < self.beyond and commit_position not in self.under_way
 
     def is_behind(self, position: Position) -> bool:
         """Nothing that comes after the position can be in it."""
@@ -47,30 +47,32 @@ class Cursor(NamedTuple):
 
     def __str__(self) -> str:
         milliseconds = int(self.at.timestamp() * 1000)
-        text = f"{milliseconds:x}-{self.position.txid:x}-{self.position.id:x}"
+        text = f"{milliseconds:x}-{self.position.commit_position:x}-{self.position.id:x}"
         if self.seen.is_behind(self.position):
             return text
         # All of them: an event may stand far behind the transaction that wrote it.
-        return f"{text}-{self.seen.beyond:x}-{'.'.join(f'{txid:x}' for txid in sorted(self.seen.under_way))}"
+        return f"{text}-{self.seen.beyond:x}-{'.'.join(f'{commit_position:x}' for commit_position in sorted(self.seen.under_way))}"
 
     @classmethod
-    def parse(cls, text: str) -> "Bookmark":
+    def parse(cls, text: str) -> "Cursor":
         found = _BOOKMARK.fullmatch(text) if len(text) <= LONGEST else None
         if found is None:
             raise BadCursor
-        milliseconds, txid, event, beyond = (int(part, 16) if part else 0 for part in found.groups()[:4])
+        milliseconds, commit_position, event, beyond = (int(part, 16) if part else 0 for part in found.groups()[:4])
         under_way = frozenset(int(part, 16) for part in (found[5] or "").split(".") if part)
-        if max(txid, event, beyond, *under_way, 0) > HIGHEST:
+        if max(commit_position, event, beyond, *under_way, 0) > HIGHEST:
             raise BadCursor
         try:
             at = datetime.fromtimestamp(milliseconds / 1000, UTC)
         except (ValueError, OverflowError, OSError):
             raise BadCursor from None
-        return cls(at, Position(txid, event), SnapshotVisibility(beyond, under_way) if beyond else NOTHING)
+        return cls(at, Position(commit_position, event), SnapshotVisibility(beyond, under_way) if beyond else NOTHING)
 
 
 def at_snapshot(text: str, at: datetime) -> Cursor:
     """Of PostgreSQL's `xmin:xmax:xip,…`: where everything that the snapshot does not show is still to come."""
     oldest, beyond, under_way = text.split(":")
-    seen = SnapshotVisibility(int(beyond), frozenset(int(txid) for txid in under_way.split(",") if txid))
+    seen = SnapshotVisibility(
+        int(beyond), frozenset(int(commit_position) for commit_position in under_way.split(",") if commit_position)
+    )
     return Cursor(at, Position(int(oldest) - 1, HIGHEST), seen)

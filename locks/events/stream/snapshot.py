@@ -27,7 +27,7 @@ class Snapshot(msgspec.Struct):
     def reaches_back_to(self, bookmark: Cursor) -> bool:
         """False if events after it may be gone, or if it is of another history: one that was restored starts anew."""
         old = self.kept_since is not None and bookmark.at < self.kept_since
-        return not old and max(bookmark.position.txid, bookmark.seen.beyond - 1) < self.beyond
+        return not old and max(bookmark.position.commit_position, bookmark.seen.beyond - 1) < self.beyond
 
 
 _SNAPSHOT = Statement(

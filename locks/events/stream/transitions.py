@@ -24,9 +24,9 @@ class Transition(msgspec.Struct):
 
     beyond: int
     now: datetime
-    txid: int | None
+    commit_position: int | None
     id: int | None
-    writer: int | None
+    txid: int | None
     at: datetime | None
     kind: str | None
     space_id: int | None
@@ -38,9 +38,9 @@ class Transition(msgspec.Struct):
 
     @property
     def position(self) -> Position:
-        assert self.txid is not None
+        assert self.commit_position is not None
         assert self.id is not None
-        return Position(self.txid, self.id)
+        return Position(self.commit_position, self.id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +65,13 @@ def read_transitions(
     transactions: int = TRANSACTIONS_AT_ONCE,
 ) -> Operation[Transitions]:
     rows: list[Transition]
-    rows = yield _NEWS, [after.txid, after.id, transactions, *up_to, list(spaces), name, limit]
+    rows = yield _NEWS, [after.commit_position, after.id, transactions, *up_to, list(spaces), name, limit]
     beyond, now = rows[0].beyond, rows[0].now
     transitions = [row for row in rows if row.id is not None]
     if len(transitions) == limit:
         last = transitions[-1]
         return Transitions(transitions=transitions, reached=Cursor(last.at or now, last.position), more=True)
     reached = min(max(after, Position(beyond - 1, HIGHEST)), max(after, up_to))
-    return Transitions(transitions=transitions, reached=Cursor(now, reached), more=beyond == after.txid + transactions)
+    return Transitions(
+        transitions=transitions, reached=Cursor(now, reached), more=beyond == after.commit_position + transactions
+    )

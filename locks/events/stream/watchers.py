@@ -51,10 +51,10 @@ class Watcher:
         position, seen = row.position, self.bookmark.seen
         if position <= self.bookmark.position:
             return
-        if seen is not NOTHING and position.txid >= seen.beyond:
+        if seen is not NOTHING and position.commit_position >= seen.beyond:
             seen = NOTHING
-        assert row.writer is not None
-        known = seen.shows(row.writer)
+        assert row.txid is not None
+        known = seen.shows(row.txid)
         self.bookmark = Cursor(row.at or row.now, position, seen)
         if not known:
             self._put(id_line(self.bookmark) + text)

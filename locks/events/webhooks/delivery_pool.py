@@ -66,7 +66,7 @@ def _attempt(delivery: Delivery) -> AttemptResult:
         overlaps = webhook.previous_secret_until is not None and webhook.previous_secret_until > now
         previous = decrypt(webhook.previous_secret) if overlaps and webhook.previous_secret else None
     except Unreadable:
-        return AttemptResult(took_ms=0, problem="The secret cannot be read since SECRET_KEY was changed. Rotate it.")
+        return AttemptResult(duration_ms=0, error="The secret cannot be read since SECRET_KEY was changed. Rotate it.")
     body = body_of(delivery)
     headers = headers_of(delivery, secret=secret, previous_secret=previous, timestamp=int(now.timestamp()), body=body)
     return send(webhook.url, body=body, headers=headers, allowed=settings.WEBHOOK_NETWORKS)

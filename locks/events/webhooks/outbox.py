@@ -76,7 +76,7 @@ def record_attempt(claimed: Claim, sent: AttemptResult) -> Operation[None]:
     wait = wait_seconds(claimed.attempt)
     yield (
         _SETTLE,
-        [claimed.delivery_id, claimed.attempt, sent.is_delivered, sent.status, sent.problem, sent.took_ms, wait,
+        [claimed.delivery_id, claimed.attempt, sent.is_delivered, sent.status, sent.error, sent.duration_ms, wait,
          MAX_REST_SECONDS],
     )  # fmt: skip
 

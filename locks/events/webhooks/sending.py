@@ -29,9 +29,9 @@ MAX_BYTES = 16 * 1024
 class AttemptResult:
     """The status that was answered, or why there was none."""
 
-    took_ms: int
+    duration_ms: int
     status: int | None = None
-    problem: str | None = None
+    error: str | None = None
 
     @property
     def is_delivered(self) -> bool:
@@ -43,7 +43,7 @@ def send(
 ) -> AttemptResult:
     began = time.monotonic()
     status: int | None = None
-    problem: str | None = None
+    error: str | None = None
     try:
         target = parse_target(url, allowed=allowed)
         address = choose(resolver(target.host, target.port), port=target.port, allowed=allowed)
@@ -51,17 +51,17 @@ def send(
             status = _post(connection, target, body=body, headers=headers)
         if time.monotonic() - began >= ATTEMPT_SECONDS:
             # Cut off in the middle of its headers, an answer looks like a short one.
-            status, problem = None, "The receiver was too slow."
+            status, error = None, "The receiver was too slow."
         elif 300 <= status < 400:
-            problem = "The receiver redirects, which is not followed."
+            error = "The receiver redirects, which is not followed."
     except (BadTarget, Forbidden, Unresolvable) as refusal:
-        problem = str(refusal)
+        error = str(refusal)
     except TimeoutError:
-        problem = "The receiver was too slow."
-    except (OSError, HTTPError, HTTPException, ValueError) as error:
+        error = "The receiver was too slow."
+    except (OSError, HTTPError, HTTPException, ValueError) as failure:
         slow = time.monotonic() - began >= ATTEMPT_SECONDS
-        problem = "The receiver was too slow." if slow else _in_words(error)
-    return AttemptResult(took_ms=int((time.monotonic() - began) * 1000), status=status, problem=problem)
+        error = "The receiver was too slow." if slow else _in_words(failure)
+    return AttemptResult(duration_ms=int((time.monotonic() - began) * 1000), status=status, error=error)
 
 
 def _post(connection: HTTPConnection, target: Target, *, body: bytes, headers: dict[str, str]) -> int:

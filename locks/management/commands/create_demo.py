@@ -186,7 +186,7 @@ class Demo:
         if luck < work.fails:
             overdue = timedelta(milliseconds=self._chance.uniform(80, 900))
             return Event(at=end + overdue, kind="expired", actor_kind="system", actor_name="expiry", channel="task",
-                         held_ms=held_ms, overdue_ms=int(overdue.total_seconds() * 1000), **common)  # fmt: skip
+                         held_ms=held_ms, recorded_late_ms=int(overdue.total_seconds() * 1000), **common)  # fmt: skip
         return Event(at=end, kind="released", actor_kind="token", actor_name=token.name, channel="api",
                      actor_id=token.pk, held_ms=held_ms, **common)  # fmt: skip
 

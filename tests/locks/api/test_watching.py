@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from django.db import connection, transaction
 
-from locks.api.views import watch
+from locks.api.views import watch as watch_views
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release, open_session, release, renew
@@ -283,13 +283,13 @@ def test_whoever_was_away_too_long_is_told_to_start_anew(committed, call, text) 
 
 @pytest.mark.django_db
 def test_there_are_only_so_many_watchers(call, monkeypatch) -> None:
-    monkeypatch.setattr(watch, "MAX_IN_A_SPACE", 0)
+    monkeypatch.setattr(watch_views, "MAX_IN_A_SPACE", 0)
     refused = call("GET", "/watch")
     assert (refused.status_code, refused.json()["code"], refused["Retry-After"]) == (503, "unavailable", "1")
 
 
 def test_a_snapshot_of_many_locks_comes_in_pieces(committed, worker, call, monkeypatch) -> None:
-    monkeypatch.setattr(watch, "LOCKS_AT_ONCE", 10)
+    monkeypatch.setattr(watch_views, "LOCKS_AT_ONCE", 10)
     worker.takes(*(f"n{number:02}" for number in range(25)))
     (empty,) = call("GET", "/watch?prefix=else").go_on.args[1]
     assert b'"locks":[],"complete":true' in empty
@@ -300,5 +300,5 @@ def test_a_snapshot_of_many_locks_comes_in_pieces(committed, worker, call, monke
     assert [piece.count(b'"name"') for piece in pieces] == [10, 10, 5]
     assert [b"id: " in piece for piece in pieces] == [False, False, True]
     assert [b'"complete":true' in piece for piece in pieces] == [False, False, True]
-    monkeypatch.setattr(watch, "MAX_LOCKS", 24)
+    monkeypatch.setattr(watch_views, "MAX_LOCKS", 24)
     assert call("GET", "/watch").json()["code"] == "invalid_input"

@@ -90,7 +90,7 @@ def test_whoever_got_the_lock_in_between_keeps_it(jobs, worker, visit, olga, now
     assert "runner-9 holds it now" in shown
     browser.post(url_of(now_url, batch, "confirm"), CONFIRM)
     work_off(batch)
-    assert outcomes(batch) == {"job-0": "released", "job-1": "changed_hands", "job-2": "no_lease"}
+    assert outcomes(batch) == {"job-0": "released", "job-1": "fencing_mismatch", "job-2": "not_held"}
     assert worker.renews("job-1", now.lease_id) == "renewed"
     done = browser.get(url_of(now_url, batch) + "?show=skipped").content.decode()
     assert "runner-9 had it by then, and keeps it" in done
@@ -194,7 +194,7 @@ def test_all_that_a_filter_finds(worker, visit, olga, prepare, form, chosen, exp
     worker.takes("cron", owner="cron-a")
     worker.gives_back("closed", worker.takes("closed", lock_delay_seconds=30).lease_id)
     batch = prepare(visit(olga), **form)
-    assert (batch.chosen, set(outcomes(batch))) == (chosen, expected)
+    assert (batch.selection_label, set(outcomes(batch))) == (chosen, expected)
 
 
 def test_everything_of_an_owner(worker, visit, olga, prepare):
@@ -202,7 +202,7 @@ def test_everything_of_an_owner(worker, visit, olga, prepare):
     worker.takes("also mine".replace(" ", "-"), owner="runner: 7")
     worker.takes("not-mine", owner="runner-8")
     batch = prepare(visit(olga), holder=f"{Lock.objects.get(name='mine').holder_id}:runner: 7")
-    assert (batch.chosen, set(outcomes(batch))) == ("everything runner: 7 holds", {"mine", "also-mine"})
+    assert (batch.selection_label, set(outcomes(batch))) == ("everything runner: 7 holds", {"mine", "also-mine"})
 
 
 def test_a_choice_has_a_limit_and_says_so(worker, visit, olga, prepare, monkeypatch):
@@ -212,7 +212,7 @@ def test_a_choice_has_a_limit_and_says_so(worker, visit, olga, prepare, monkeypa
     for number in range(3):
         worker.takes(f"job-{number}")
     batch = prepare(visit(olga), all="now")
-    assert (batch.chosen, batch.total) == ("the first 2 of everything held here", 2)
+    assert (batch.selection_label, batch.total) == ("the first 2 of everything held here", 2)
 
 
 def test_what_was_prepared_is_forgotten_and_what_was_confirmed_is_not(jobs, visit, olga, now_url, prepare):

@@ -29,7 +29,7 @@ def test_an_operator_frees_a_lock_and_the_history_says_who_and_why(worker, visit
     assert (event.channel, event.reason, event.owner) == ("web", "host is dead", "runner-7")
     assert event.request_id == reply["X-Request-Id"]
     assert f"/activity/{event.pk}" in reply.content.decode()
-    assert worker.renews("job", held.lease_id) == "no_lease"
+    assert worker.renews("job", held.lease_id) == "not_held"
 
 
 def test_the_delay_keeps_it_closed(worker, visit, olga, url):

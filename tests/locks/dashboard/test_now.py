@@ -133,9 +133,9 @@ def test_an_open_row_shows_who_is_in_line_and_the_metadata_as_it_was_sent(worker
     sent = '{"step": "tests", "more": [1, 2]}'
     worker.takes("job", metadata=sent)
     token = Lock.objects.get().token
-    for arrival, owner in enumerate(("second", "first")):
+    for queue_seq, owner in enumerate(("second", "first")):
         Waiter.objects.create(
-            space=space, name="job", token=token, owner=owner, arrival=5 - arrival, deadline_at="2999-01-01T00:00Z"
+            space=space, name="job", token=token, owner=owner, queue_seq=5 - queue_seq, deadline_at="2999-01-01T00:00Z"
         )
     reply = visit(victor).get(f"{now_url}?open={Lock.objects.get().pk}")
     (row,) = reply.context["board"].rows

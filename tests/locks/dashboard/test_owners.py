@@ -67,7 +67,7 @@ def test_a_lock_of_a_session_beats_while_the_session_is_kept_alive(worker, space
             [session.pk, Token.objects.get().public_id, session.pk],
         )
     assert found(visit(victor).get(url)) == {"runner-1": ("alive", 1, 0)}
-    Session.objects.update(kept_alive_at="2020-01-01T00:00Z")
+    Session.objects.update(last_keepalive_at="2020-01-01T00:00Z")
     assert found(visit(victor).get(url)) == {"runner-1": ("silent", 1, 0)}
 
 

@@ -25,7 +25,7 @@ def busy(worker):
 def batches(busy, alice, space):
     def prepare():
         chosen = selection(space=space, form=QueryDict("all=now"))
-        return bulk_release.prepare(space=space, user=alice, chosen=chosen.chosen, locks=chosen.locks)
+        return bulk_release.prepare(space=space, user=alice, selection_label=chosen.label, locks=chosen.locks)
 
     prepared, under_way = prepare(), prepare()
     bulk_release.confirm(batch=under_way, actor=Actor.of_user(alice), reason="test", lock_delay_seconds=0)
@@ -36,7 +36,7 @@ def batches(busy, alice, space):
 def webhook(space):
     hooks = [webhooks.create(actor=Actor.of_shell(), space=space, url="https://hooks.example/in")[1] for _ in range(3)]
     for _ in range(3):
-        webhooks.send_test(actor=Actor.of_shell(), webhook=hooks[0]).log.create(number=1, took_ms=5, status=500)
+        webhooks.send_test(actor=Actor.of_shell(), webhook=hooks[0]).log.create(number=1, duration_ms=5, status=500)
     return hooks[0]
 
 

@@ -230,5 +230,5 @@ def test_everything_listed_can_be_released_at_once(stuck, visit, olga, now_url):
 
     visit(olga).post(now_url + "releases/prepare", {"all": "stuck", "reason": "dead_token"})
     batch = BulkRelease.objects.get()
-    assert batch.chosen == "everything stuck: token no longer valid"
+    assert batch.selection_label == "everything stuck: token no longer valid"
     assert list(batch.rows.values_list("lock_name", "fencing_token")) == [("deploy/api", stuck.fencing_token)]

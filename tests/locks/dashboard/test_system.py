@@ -33,7 +33,7 @@ def running() -> None:
     for name in ("worker@harbor-1", "beat@harbor-1"):
         Heartbeat.objects.create(name=name, seen_at=Now())
     for name in ("sweep", "rollup"):
-        TaskRun.objects.create(name=name, took_ms=20, queued_ms=5, outcome="done", failed=False)
+        TaskRun.objects.create(name=name, duration_ms=20, queued_ms=5, outcome="done", failed=False)
 
 
 def checks(reply) -> dict[str, Verdict]:

@@ -210,7 +210,7 @@ def test_rotating_shows_the_new_one_once_and_keeps_the_old_for_the_overlap(visit
     assert "works until" in reply.content.decode()
     assert Worker(new).renews("job", held.lease_id) == "renewed"
     assert worker.renews("job", held.lease_id) == "renewed"
-    successor = Token.objects.get(superseded_at=None)
+    successor = Token.objects.get(rotated_at=None)
     assert timedelta(days=29) < successor.expires_at - timezone.now() < timedelta(days=31)
     assert Event.objects.get(kind="token_rotated").detail["overlap_seconds"] == 3_600
     again = visit(alice).post(target, {"overlap": 0})

@@ -104,10 +104,13 @@ def test_deliveries_tell_what_became_of_them_and_are_replayed(visit, alice, url,
     own = f"{url}/{hook.public_id}"
     for number in range(3):
         webhooks.send_test(actor=Actor.of_shell(), webhook=hook).log.create(
-            number=1, took_ms=1234, status=None if number else 503, problem="Nobody listens there." if number else None
+            number=1,
+            duration_ms=1234,
+            status=None if number else 503,
+            error="Nobody listens there." if number else None,
         )
     first = Delivery.objects.order_by("id").first()
-    first.log.create(number=2, took_ms=20, status=500)
+    first.log.create(number=2, duration_ms=20, status=500)
     shown = browser.get(own).content.decode()
     assert shown.count("Nobody listens there.") == 2
     assert re.search(r"503\s+<span class=\"ago\">1.2 s", shown)

@@ -38,7 +38,7 @@ class Lock:
         if status == "free":
             return "acquired"
         if status == "held" and key is not None and (self.lease.holder, self.lease.key) == (holder, key):
-            return "kept" if self.lease.body == body else "key_reused"
+            return "recognised" if self.lease.body == body else "idempotency_conflict"
         return status
 
     def begin(self, lease: Lease) -> None:
@@ -52,13 +52,13 @@ class Lock:
     def verdict_of_holder(self, now: int, lease_id: UUID, done: str) -> str:
         """Of renew and release, which are `done` if the lease is the current one."""
         if self.status(now) != "held":
-            return "no_lease"
+            return "not_held"
         return done if self.lease.lease_id == lease_id else "held_by_another"
 
     def verdict_of_force(self, now: int, guard: int | None) -> str:
         if self.status(now) != "held":
-            return "no_lease"
-        return "released" if guard in (None, self.lease.fencing_token) else "changed_hands"
+            return "not_held"
+        return "released" if guard in (None, self.lease.fencing_token) else "fencing_mismatch"
 
     def end(self, now: int, kind: str, delay: int) -> None:
         self.events.append((kind, self.lease.fencing_token))

@@ -60,7 +60,7 @@ def test_expired_leases_are_taken_over_each_with_its_end_recorded_first(engine):
 def test_a_retry_gets_the_leases_it_has(engine):
     first = engine.acquire_all(["a", "b"], **KEY)
     retry = engine.acquire_all(["a", "b"], **KEY)
-    assert {row.verdict for row in retry} == {"kept"}
+    assert {row.verdict for row in retry} == {"recognised"}
     assert [row.lease_id for row in retry] == [row.lease_id for row in first]
     assert kinds() == [("acquired", "a"), ("acquired", "b")]
 
@@ -68,7 +68,7 @@ def test_a_retry_gets_the_leases_it_has(engine):
 def test_a_reused_key_with_another_body_is_refused(engine):
     engine.acquire_all(["a", "b"], **KEY)
     rows = engine.acquire_all(["a", "b"], **{**KEY, "request_digest": "cc" * 32})
-    assert [(row.verdict, row.lease_id) for row in rows] == [("key_reused", None)] * 2
+    assert [(row.verdict, row.lease_id) for row in rows] == [("idempotency_conflict", None)] * 2
 
 
 def test_a_retry_that_has_lost_some_is_blocked_by_the_rest(engine):

@@ -90,7 +90,7 @@ def test_a_retry_beside_its_original_gets_the_same_lease(engine):
     terms = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
     first, *retries = acquire_each(engine, ["deploy"] * 200, **terms)
     assert first.verdict == "acquired"
-    assert {(retry.verdict, retry.lease_id) for retry in retries} == {("kept", first.lease_id)}
+    assert {(retry.verdict, retry.lease_id) for retry in retries} == {("recognised", first.lease_id)}
     assert events() == [("acquired", "deploy")]
 
 
@@ -105,7 +105,7 @@ def test_recognised_in_one_batch_each_gets_the_longest_expiry(engine, space):
             ]
         )
     )
-    assert {(answer.verdict, answer.lease_id) for answer in kept} == {("kept", lease.lease_id)}
+    assert {(answer.verdict, answer.lease_id) for answer in kept} == {("recognised", lease.lease_id)}
     (expires_at,) = {answer.expires_at for answer in kept}
     assert expires_at > lease.expires_at + timedelta(seconds=80)
     assert Lock.objects.get().expires_at == expires_at
@@ -114,7 +114,7 @@ def test_recognised_in_one_batch_each_gets_the_longest_expiry(engine, space):
 def test_a_recognised_request_does_not_shorten_what_renew_gives(engine, space):
     Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
     lease = engine.acquire("deploy", ttl_seconds=100)
-    assert engine.acquire("deploy", ttl_seconds=1).verdict == "kept"
+    assert engine.acquire("deploy", ttl_seconds=1).verdict == "recognised"
     renewed = engine.renew("deploy", lease.lease_id)
     assert renewed.expires_at >= lease.expires_at
 
@@ -142,7 +142,7 @@ def test_a_thousand_renewals_of_one_lease_are_answered_at_once(engine):
 
 def test_of_many_releases_the_first_counts(engine):
     lease = engine.acquire("deploy")
-    assert verdicts(release_each(engine, [lease] * 3)) == ["released", "no_lease", "no_lease"]
+    assert verdicts(release_each(engine, [lease] * 3)) == ["released", "not_held", "not_held"]
     assert events() == [("acquired", "deploy"), ("released", "deploy")]
 
 
@@ -157,7 +157,7 @@ def test_of_many_force_releases_the_first_with_the_right_guard_counts(engine):
             ]
         )
     )
-    assert verdicts(answers) == ["changed_hands", "changed_hands", "released", "no_lease", "no_lease"]
+    assert verdicts(answers) == ["fencing_mismatch", "fencing_mismatch", "released", "not_held", "not_held"]
     (event,) = Event.objects.filter(kind="force_released")
     assert [answer.event_id for answer in answers] == [None, None, event.pk, None, None]
     assert event.reason == "2"
@@ -233,7 +233,7 @@ def test_renew_all_tells_each_lease_its_own_fate(engine):
             ]
         )
     )
-    assert verdicts(answers) == ["no_lease", "renewed", "no_lease", "held_by_another", "no_lease", "ttl_too_long"]
+    assert verdicts(answers) == ["not_held", "renewed", "not_held", "held_by_another", "not_held", "ttl_too_long"]
     assert [answer.fencing_token for answer in answers] == [None, held.fencing_token, None, None, None, None]
 
 

@@ -70,7 +70,7 @@ def test_an_expired_lease_is_taken_over_and_its_end_recorded_first(engine):
 def test_a_retry_gets_the_lease_it_has(engine):
     first = engine.claim_next(["a", "b"], **KEY)
     retry = engine.claim_next(["a", "b"], **KEY)
-    assert (retry.verdict, retry.name, retry.lease_id) == ("kept", "a", first.lease_id)
+    assert (retry.verdict, retry.name, retry.lease_id) == ("recognised", "a", first.lease_id)
     assert (retry.fencing_token, retry.expires_at) == (first.fencing_token, first.expires_at)
     assert kinds() == [("acquired", "a")]
 
@@ -85,7 +85,7 @@ def test_a_retry_gets_its_lease_even_if_an_earlier_name_is_free_by_now(engine):
 def test_a_reused_key_with_another_body_is_refused(engine):
     engine.claim_next(["a", "b"], **KEY)
     other = engine.claim_next(["a", "b"], **{**KEY, "request_digest": "cc" * 32})
-    assert other.verdict == "key_reused"
+    assert other.verdict == "idempotency_conflict"
     assert kinds() == [("acquired", "a")]
 
 

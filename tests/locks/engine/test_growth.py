@@ -121,7 +121,7 @@ def test_a_token_with_many_sessions_claims_as_cheaply_as_one_with_none(engine, s
     Session.objects.bulk_create(
         Session(
             id=uuid4(), space=space, token_id=token_id, owner="runner-7", ttl_seconds=60, created_at=Now(),
-            kept_alive_at=Now(), expires_at=Now() + timedelta(minutes=1),
+            last_keepalive_at=Now(), expires_at=Now() + timedelta(minutes=1),
         )
         for _ in range(5_000)
     )  # fmt: skip

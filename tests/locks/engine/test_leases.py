@@ -48,7 +48,7 @@ def test_an_expired_lease_is_taken_over_and_its_end_recorded_first(engine):
     assert kinds("deploy-main") == ["acquired", "expired", "acquired"]
     expired = Event.objects.get(kind="expired")
     assert (expired.owner, expired.fencing_token, expired.held_ms) == ("old", old.fencing_token, 1000)
-    assert expired.overdue_ms >= 50
+    assert expired.recorded_late_ms >= 50
     assert expired.actor_kind == "system"
 
 
@@ -75,13 +75,13 @@ def test_renewing_for_less_moves_the_sweep_forward(engine):
 def test_an_expired_lease_is_never_revived(engine):
     lease = engine.acquire("deploy-main", ttl_seconds=1)
     time.sleep(1.05)
-    assert engine.renew("deploy-main", lease.lease_id).verdict == "no_lease"
-    assert engine.release("deploy-main", lease.lease_id).verdict == "no_lease"
+    assert engine.renew("deploy-main", lease.lease_id).verdict == "not_held"
+    assert engine.release("deploy-main", lease.lease_id).verdict == "not_held"
     assert engine.inspect("deploy-main").verdict == "free"
 
 
 def test_another_lease_id_is_told_apart_from_none(engine):
-    assert engine.renew("deploy-main", uuid4()).verdict == "no_lease"
+    assert engine.renew("deploy-main", uuid4()).verdict == "not_held"
     engine.acquire("deploy-main")
     assert engine.renew("deploy-main", uuid4()).verdict == "held_by_another"
     assert engine.release("deploy-main", uuid4()).verdict == "held_by_another"
@@ -90,7 +90,7 @@ def test_another_lease_id_is_told_apart_from_none(engine):
 def test_release_frees_at_once_and_only_once(engine):
     lease = engine.acquire("deploy-main")
     assert engine.release("deploy-main", lease.lease_id).verdict == "released"
-    assert engine.release("deploy-main", lease.lease_id).verdict == "no_lease"
+    assert engine.release("deploy-main", lease.lease_id).verdict == "not_held"
     assert kinds("deploy-main") == ["acquired", "released"]
     again = engine.acquire("deploy-main")
     assert again.verdict == "acquired"
@@ -136,14 +136,14 @@ def test_a_delay_follows_expiry_too_counted_from_the_expiry(engine):
 def test_force_release_with_the_guard_that_was_shown(engine):
     lease = engine.acquire("deploy-main", owner="runner-7", metadata="m")
     refused = engine.force_release("deploy-main", guard=lease.fencing_token - 1)
-    assert refused.verdict == "changed_hands"
+    assert refused.verdict == "fencing_mismatch"
     done = engine.force_release("deploy-main", guard=lease.fencing_token, reason="host is gone")
     assert done.verdict == "released"
     assert (done.owner, done.metadata, done.fencing_token) == ("runner-7", "m", lease.fencing_token)
     event = Event.objects.get(pk=done.event_id)
     assert (event.kind, event.reason, event.owner) == ("force_released", "host is gone", "runner-7")
-    assert engine.renew("deploy-main", lease.lease_id).verdict == "no_lease"
-    assert engine.force_release("deploy-main").verdict == "no_lease"
+    assert engine.renew("deploy-main", lease.lease_id).verdict == "not_held"
+    assert engine.force_release("deploy-main").verdict == "not_held"
 
 
 def test_force_release_can_close_the_name_for_a_while(engine):
@@ -173,7 +173,7 @@ class TestRecognition:
         terms = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
         first = engine.acquire("deploy-main", ttl_seconds=60, **terms)
         retry = engine.acquire("deploy-main", ttl_seconds=60, **terms)
-        assert retry.verdict == "kept"
+        assert retry.verdict == "recognised"
         assert (retry.lease_id, retry.fencing_token) == (first.lease_id, first.fencing_token)
         assert retry.expires_at >= first.expires_at
         assert kinds("deploy-main") == ["acquired"]
@@ -181,7 +181,7 @@ class TestRecognition:
     def test_a_reused_key_with_another_body_is_refused(self, engine):
         engine.acquire("deploy-main", idempotency_digest="aa" * 32, request_digest="bb" * 32)
         other = engine.acquire("deploy-main", idempotency_digest="aa" * 32, request_digest="cc" * 32)
-        assert other.verdict == "key_reused"
+        assert other.verdict == "idempotency_conflict"
         assert other.lease_id is None
 
     def test_another_token_with_the_same_key_is_just_another(self, engine, worker_token):
@@ -193,7 +193,7 @@ class TestRecognition:
         Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
         first = engine.acquire("deploy-main", metadata="runner=7", ttl_seconds=60)
         again = engine.acquire("deploy-main", metadata="runner=7", ttl_seconds=1)
-        assert (again.verdict, again.lease_id) == ("kept", first.lease_id)
+        assert (again.verdict, again.lease_id) == ("recognised", first.lease_id)
         assert again.expires_at >= first.expires_at
         assert engine.acquire("deploy-main", metadata="runner=8").verdict == "held"
 
@@ -216,13 +216,13 @@ class TestLimits:
         renewed = engine.renew("deploy-main", lease.lease_id, ttl_seconds=600)
         assert renewed.expires_at == lease.expires_at
         pass_seconds(121)
-        assert engine.renew("deploy-main", lease.lease_id, ttl_seconds=600).verdict == "no_lease"
+        assert engine.renew("deploy-main", lease.lease_id, ttl_seconds=600).verdict == "not_held"
 
     def test_a_longest_hold_that_was_lowered_ends_the_renewals(self, engine, space):
         lease = engine.acquire("deploy-main", ttl_seconds=60)
         Space.objects.filter(pk=space.pk).update(max_hold_seconds=1)
         time.sleep(1.05)
-        assert engine.renew("deploy-main", lease.lease_id).verdict == "held_too_long"
+        assert engine.renew("deploy-main", lease.lease_id).verdict == "max_hold_reached"
 
     def test_a_full_space_grants_no_more_but_still_says_held(self, engine, space):
         from locks.engine.execution import run

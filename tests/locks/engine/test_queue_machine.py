@@ -157,7 +157,7 @@ class LinesAndSessions(RuleBasedStateMachine):
         somebody_waits = any(self.is_there(place) for place in self.locks[name].line)
         answer = self.engine.acquire(name, ttl_seconds=ttl, session_id=session and session.id)
         if is_theirs:
-            assert answer.verdict == "kept"
+            assert answer.verdict == "recognised"
             self.locks[name].until = max(self.locks[name].until, self.now + ttl)
             return
         if was_held:
@@ -172,7 +172,7 @@ class LinesAndSessions(RuleBasedStateMachine):
     def stand_in_line(self, name, ttl, chosen, at):
         session, server = self.session(chosen), self.servers[at % len(self.servers)]
         placed = server.stand(name, ttl_seconds=ttl, session_id=session and session.id)
-        assert placed.verdict in ("waiting", "again")
+        assert placed.verdict in ("waiting", "retry")
         if placed.verdict == "waiting":
             self.locks[name].line.append(Place(placed.waiter_id, server, session, ttl))
         else:
@@ -193,7 +193,7 @@ class LinesAndSessions(RuleBasedStateMachine):
         if lock.lease_id is not None:
             was_held = self.is_held(name)
             answer = self.engine.release(name, lock.lease_id)
-            assert answer.verdict == ("released" if was_held else "no_lease")
+            assert answer.verdict == ("released" if was_held else "not_held")
             if was_held:
                 lock.until = 0
                 self.served(name)
@@ -203,7 +203,7 @@ class LinesAndSessions(RuleBasedStateMachine):
     @rule(name=names)
     def force_release(self, name):
         was_held = self.is_held(name)
-        assert self.engine.force_release(name).verdict == ("released" if was_held else "no_lease")
+        assert self.engine.force_release(name).verdict == ("released" if was_held else "not_held")
         if was_held:
             self.locks[name].until = 0
             self.served(name)
@@ -240,7 +240,7 @@ class LinesAndSessions(RuleBasedStateMachine):
 
     def last_heard_of(self, server: Waiting, moment: str) -> None:
         with connection.cursor() as cursor:
-            cursor.execute("UPDATE octo_server_process SET seen_at = %s WHERE id = %s", [moment, server.id])
+            cursor.execute("UPDATE octo_server_process SET last_heartbeat_at = %s WHERE id = %s", [moment, server.id])
 
     @invariant()
     def inspect_agrees(self):

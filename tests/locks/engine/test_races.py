@@ -147,7 +147,7 @@ class TestAcquire:
             first = engine.acquire("deploy", **terms)
             retry = other.waits(engine.acquire, "deploy", **terms)
         answer = retry.result(MAX_WAIT)
-        assert (answer.verdict, answer.lease_id) == ("kept", first.lease_id)
+        assert (answer.verdict, answer.lease_id) == ("recognised", first.lease_id)
 
 
 class TestNewNames:
@@ -222,7 +222,7 @@ class TestHolders:
             work_on("deploy")
             renewal = other.waits(engine.renew, "deploy", lease.lease_id)
             wait_until_over(lease, other)
-        assert renewal.result(MAX_WAIT).verdict == "no_lease"
+        assert renewal.result(MAX_WAIT).verdict == "not_held"
         assert engine.acquire("deploy").verdict == "acquired"
 
     @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ class TestHolders:
             second = other.waits(lambda: run(operation(asked)))
             wait_until_over(leases[0], other)
         assert [answer.verdict for answer in second.result(MAX_WAIT)] == [
-            "no_lease",
+            "not_held",
             f"{operation.__name__.removesuffix('e')}ed",
         ]
 
@@ -247,7 +247,7 @@ class TestHolders:
             work_on("deploy")
             release = other.waits(engine.release, "deploy", lease.lease_id)
             wait_until_over(lease, other)
-        assert release.result(MAX_WAIT).verdict == "no_lease"
+        assert release.result(MAX_WAIT).verdict == "not_held"
         assert kinds() == ["acquired"]
 
     @pytest.mark.parametrize("verb", ["renew", "release"])
@@ -256,7 +256,7 @@ class TestHolders:
         with transaction.atomic():
             engine.force_release("deploy")
             late = other.waits(getattr(engine, verb), "deploy", lease.lease_id)
-        assert late.result(MAX_WAIT).verdict == "no_lease"
+        assert late.result(MAX_WAIT).verdict == "not_held"
         assert kinds() == ["acquired", "force_released"]
 
     @pytest.mark.parametrize("verb", ["renew", "release"])
@@ -276,14 +276,14 @@ class TestHolders:
             new = engine.acquire("deploy")
             force = other.waits(engine.force_release, "deploy", guard=lease.fencing_token)
         answer = force.result(MAX_WAIT)
-        assert (answer.verdict, answer.fencing_token) == ("changed_hands", new.fencing_token)
+        assert (answer.verdict, answer.fencing_token) == ("fencing_mismatch", new.fencing_token)
 
     def test_two_release_at_once_and_one_event_is_written(self, engine, other):
         lease = engine.acquire("deploy")
         with transaction.atomic():
             assert engine.release("deploy", lease.lease_id).verdict == "released"
             second = other.waits(engine.release, "deploy", lease.lease_id)
-        assert second.result(MAX_WAIT).verdict == "no_lease"
+        assert second.result(MAX_WAIT).verdict == "not_held"
         assert kinds() == ["acquired", "released"]
 
 
@@ -334,7 +334,7 @@ class TestTidying:
         with transaction.atomic():
             Lock.objects.filter(name="deploy").delete()
             late = other.waits(getattr(engine, verb), "deploy", expired.lease_id)
-        assert late.result(MAX_WAIT).verdict == "no_lease"
+        assert late.result(MAX_WAIT).verdict == "not_held"
 
 
 class TestClaimNext:

@@ -33,7 +33,7 @@ def test_five_tries_of_one_request_at_once_get_one_lease(engine, verb):
 
         with ThreadPoolExecutor(TRIES) as pool:
             answers = list(pool.map(ask, range(TRIES)))
-        assert {outcome.verdict for answer in answers for outcome in answer} <= {"acquired", "kept"}
+        assert {outcome.verdict for answer in answers for outcome in answer} <= {"acquired", "recognised"}
         leases = {tuple((outcome.name, outcome.lease_id) for outcome in answer) for answer in answers}
         assert len(leases) == 1, round_
         for name, lease_id in leases.pop():

@@ -98,7 +98,7 @@ class TestLife:
             cursor.execute("SELECT indexdef FROM pg_indexes WHERE tablename = 'octo_session'")
             indexed = " ".join(definition for (definition,) in cursor.fetchall())
         assert "expires_at" not in indexed
-        assert "kept_alive_at" not in indexed
+        assert "last_keepalive_at" not in indexed
 
 
 class TestWhenItEnds:
@@ -141,7 +141,7 @@ class TestAskingAgain:
     def test_the_same_session_keeps_its_lease_and_never_for_less(self, engine, session):
         first = engine.acquire("deploy", ttl_seconds=60, session_id=session, metadata="m")
         again = engine.acquire("deploy", ttl_seconds=10, session_id=session, metadata="other")
-        assert (again.verdict, again.lease_id, again.metadata) == ("kept", first.lease_id, "m")
+        assert (again.verdict, again.lease_id, again.metadata) == ("recognised", first.lease_id, "m")
         assert (again.fencing_token, again.expires_at) == (first.fencing_token, first.expires_at)
         assert engine.acquire("deploy", ttl_seconds=90, session_id=session).expires_at > first.expires_at
 
@@ -153,7 +153,7 @@ class TestAskingAgain:
     def test_all_of_its_locks_at_once(self, engine, session):
         first = engine.acquire_all(["a", "b"], session_id=session)
         again = engine.acquire_all(["b", "a"], session_id=session)
-        assert {row.verdict for row in again} == {"kept"}
+        assert {row.verdict for row in again} == {"recognised"}
         assert {row.lease_id for row in again} == {row.lease_id for row in first}
 
     def test_what_it_has_already_is_kept_and_the_others_are_acquired(self, engine, session):
@@ -169,7 +169,7 @@ class TestAskingAgain:
         assert engine.acquire_all(["a", "b"], ttl_seconds=10, session_id=session)[0].expires_at == first.expires_at
         Space.objects.filter(pk=space.pk).update(max_hold_seconds=70)
         own, _ = engine.acquire_all(["a", "b"], ttl_seconds=600, session_id=session)
-        assert (own.verdict, own.expires_at) == ("kept", first.acquired_at + timedelta(seconds=70))
+        assert (own.verdict, own.expires_at) == ("recognised", first.acquired_at + timedelta(seconds=70))
 
     def test_what_it_has_already_is_not_in_its_way(self, engine, session):
         engine.acquire("a", session_id=session)
@@ -205,15 +205,15 @@ class TestDeath:
         assert happened("a") == [("acquired", None), ("expired", "its session ran out"), ("acquired", None)]
 
     def test_renew_release_and_force_release_find_no_lease(self, engine, dead):
-        assert engine.renew("deploy", dead.lease_id).verdict == "no_lease"
-        assert engine.release("deploy", dead.lease_id).verdict == "no_lease"
-        assert engine.force_release("deploy").verdict == "no_lease"
+        assert engine.renew("deploy", dead.lease_id).verdict == "not_held"
+        assert engine.release("deploy", dead.lease_id).verdict == "not_held"
+        assert engine.force_release("deploy").verdict == "not_held"
         assert happened() == [("acquired", None), ("expired", "its session ran out")]
 
     @pytest.mark.parametrize("verb", ["release", "force_release"])
     def test_each_of_them_alone(self, engine, dead, verb):
         terms = {"lease_id": dead.lease_id} if verb == "release" else {}
-        assert getattr(engine, verb)("deploy", **terms).verdict == "no_lease"
+        assert getattr(engine, verb)("deploy", **terms).verdict == "not_held"
 
     def test_inspect_lists_and_counts_see_it_free(self, engine, dead, space):
         living = engine.open_session().session_id
@@ -241,7 +241,7 @@ class TestDeath:
 
     def test_force_release_of_a_living_one(self, engine, session):
         lease = engine.acquire("deploy", session_id=session)
-        assert engine.force_release("deploy", guard=lease.fencing_token + 1).verdict == "changed_hands"
+        assert engine.force_release("deploy", guard=lease.fencing_token + 1).verdict == "fencing_mismatch"
         forced = engine.force_release("deploy", guard=lease.fencing_token, lock_delay_seconds=5)
         assert (forced.verdict, forced.owner) == ("released", "runner-7")
         assert Event.objects.get(pk=forced.event_id).reason == "stuck"
@@ -251,9 +251,9 @@ class TestDeath:
 class TestEnding:
     def test_frees_all_its_locks_in_one_commit(self, engine, session):
         engine.acquire_all([f"job-{number}" for number in range(20)], session_id=session)
-        engine.acquire("kept", session_id=session, ephemeral=False)
+        engine.acquire("recognised", session_id=session, ephemeral=False)
         assert engine.end_session(session).verdict == "ended"
-        assert Lock.objects.filter(lease_id__isnull=False).get().name == "kept"
+        assert Lock.objects.filter(lease_id__isnull=False).get().name == "recognised"
         released = Event.objects.filter(kind="released")
         assert released.count() == 20
         assert {(event.reason, event.actor_kind, event.actor_name) for event in released} == {

@@ -77,14 +77,14 @@ class EngineAgainstModel(RuleBasedStateMachine):
                 assert answer.owner == (owner or holder)
                 terms = {"metadata": metadata, "ttl": ttl, "delay": delay, "key": key, "body": body}
                 self.begin(name, answer, holder=holder, **terms)
-            case "kept":
+            case "recognised":
                 assert (answer.lease_id, answer.metadata) == (lock.lease.lease_id, lock.lease.metadata)
                 lock.lease.expires = max(lock.lease.expires, self.now + ttl)
                 lock.lease.ttl = max(lock.lease.ttl, ttl)
             case "held":
                 assert (answer.lease_id, answer.owner) == (None, lock.lease.owner)
                 assert (answer.fencing_token, answer.metadata) == (lock.lease.fencing_token, lock.lease.metadata)
-            case "delayed" | "key_reused":
+            case "delayed" | "idempotency_conflict":
                 assert answer.lease_id is None
 
     @rule(wanted=st.lists(names, min_size=1, max_size=4), holder=holders, ttl=ttls)

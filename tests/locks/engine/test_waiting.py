@@ -52,7 +52,8 @@ class Waiting:
     def falls_silent(self) -> None:
         with connection.cursor() as cursor:
             cursor.execute(
-                "UPDATE octo_server_process SET seen_at = seen_at - interval '1 second' WHERE id = %s", [self.id]
+                "UPDATE octo_server_process SET last_heartbeat_at = last_heartbeat_at - interval '1 second' WHERE id = %s",
+                [self.id],
             )
 
 
@@ -84,12 +85,12 @@ class TestStanding:
             for owner in "abc"
         ]
         assert [placed.position for placed in run(enqueue(waits))] == [1, 2, 3]
-        assert list(Waiter.objects.order_by("arrival").values_list("owner", flat=True)) == ["a", "b", "c"]
+        assert list(Waiter.objects.order_by("queue_seq").values_list("owner", flat=True)) == ["a", "b", "c"]
 
     def test_nobody_waits_for_what_is_free(self, server, held):
         server.engine.release("deploy", held.lease_id)
-        assert server.stand().verdict == "again"
-        assert server.stand("never").verdict == "again"
+        assert server.stand().verdict == "retry"
+        assert server.stand("never").verdict == "retry"
 
     def test_a_closed_name_is_waited_for(self, server):
         lease = server.engine.acquire("deploy", lock_delay_seconds=60)
@@ -105,8 +106,8 @@ class TestStanding:
     def test_the_limits_of_the_space(self, server, held):
         Space.objects.update(max_waiters_per_name=2, max_waiters=3)
         server.engine.acquire("other")
-        assert [server.stand().verdict for _ in range(3)] == ["waiting", "waiting", "line_full"]
-        assert [server.stand("other").verdict for _ in range(2)] == ["waiting", "line_full"]
+        assert [server.stand().verdict for _ in range(3)] == ["waiting", "waiting", "queue_full"]
+        assert [server.stand("other").verdict for _ in range(2)] == ["waiting", "queue_full"]
 
     def test_a_retry_takes_over_the_place_of_its_first_try(self, server, held):
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
@@ -114,8 +115,12 @@ class TestStanding:
         server.stand(owner="b")
         other = Waiting(server.engine)
         again = other.stand(owner="a", **key)
-        assert (again.verdict, again.replaced_waiter_id, again.arrival) == ("waiting", first.waiter_id, first.arrival)
-        assert other.stand(owner="a", **{**key, "request_digest": "cc" * 32}).verdict == "key_reused"
+        assert (again.verdict, again.replaced_waiter_id, again.queue_seq) == (
+            "waiting",
+            first.waiter_id,
+            first.queue_seq,
+        )
+        assert other.stand(owner="a", **{**key, "request_digest": "cc" * 32}).verdict == "idempotency_conflict"
         server.engine.release("deploy", held.lease_id)
         assert [handed.owner for handed in other.pick_up()] == ["a"]
         assert server.pick_up() == []
@@ -134,8 +139,8 @@ class TestStanding:
         first = server.stand(owner="first", **key)
         server.stand(owner="second")
         Waiter.objects.filter(owner="first").delete()
-        back = server.stand(owner="first", arrival=first.arrival, is_requeue=True, **key)
-        assert (back.verdict, back.position, back.arrival) == ("waiting", 1, first.arrival)
+        back = server.stand(owner="first", queue_seq=first.queue_seq, is_requeue=True, **key)
+        assert (back.verdict, back.position, back.queue_seq) == ("waiting", 1, first.queue_seq)
         server.engine.release("deploy", held.lease_id)
         assert [handed.owner for handed in server.pick_up()] == ["first"]
 
@@ -143,7 +148,7 @@ class TestStanding:
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
         first = server.stand(**key)
         retry = Waiting(server.engine).stand(**key)
-        assert server.stand(arrival=first.arrival, is_requeue=True, **key).verdict == "taken_over"
+        assert server.stand(queue_seq=first.queue_seq, is_requeue=True, **key).verdict == "superseded"
         assert Waiter.objects.get().pk == retry.waiter_id
 
 
@@ -170,7 +175,7 @@ class TestHandingOn:
 
     def test_force_release_does(self, server, held):
         server.stand(owner="a")
-        assert server.engine.force_release("deploy", guard=1).verdict == "changed_hands"
+        assert server.engine.force_release("deploy", guard=1).verdict == "fencing_mismatch"
         forced = server.engine.force_release("deploy", guard=held.fencing_token)
         assert (forced.verdict, forced.owner) == ("released", "holder")
         assert Event.objects.get(pk=forced.event_id).kind == "force_released"
@@ -246,7 +251,7 @@ class TestHandingOn:
             requests.Release(digest=engine.digest, name=row.name, lease_id=row.lease_id) for row in (*leases, leases[0])
         ]
         done = run(release(asked))
-        assert [row.verdict for row in done] == ["released", "released", "released", "no_lease"]
+        assert [row.verdict for row in done] == ["released", "released", "released", "not_held"]
         assert {(handed.name, handed.owner) for handed in server.pick_up()} == {("a", "first"), ("c", "third")}
 
     def test_the_line_is_forgotten_when_it_is_empty(self, server, held):
@@ -288,7 +293,7 @@ class TestGone:
         server.stand(owner="a")
         server.engine.release("deploy", held.lease_id)
         pass_seconds(1)
-        assert [handed.verdict for handed in server.pick_up()] == ["lapsed"]
+        assert [handed.verdict for handed in server.pick_up()] == ["handover_expired"]
         assert Waiter.objects.count() == 0
 
     def test_whoever_leaves_gives_on_what_it_was_handed(self, server, held):
@@ -364,7 +369,9 @@ class TestGone:
     def test_the_sweep_forgets_waiters_of_servers_that_are_gone(self, server, held):
         server.stand()
         with connection.cursor() as cursor:
-            cursor.execute("UPDATE octo_server_process SET seen_at = seen_at - interval '2 minutes'")
+            cursor.execute(
+                "UPDATE octo_server_process SET last_heartbeat_at = last_heartbeat_at - interval '2 minutes'"
+            )
         run(purge_waiters())
         assert (Waiter.objects.count(), ServerProcess.objects.count()) == (0, 0)
 
@@ -409,6 +416,6 @@ class TestAllAtOnce:
         first = server.stand(owner="early")
         server.engine.acquire("other")
         server.stand("other", owner="late")
-        moved = server.stand("other", owner="early", arrival=first.waiter_id)
+        moved = server.stand("other", owner="early", queue_seq=first.waiter_id)
         assert moved.position == 1
         assert [waiter["owner"] for waiter in server.engine.inspect("other").in_line] == ["early", "late"]

@@ -46,8 +46,8 @@ def test_who_joins_while_it_is_released_has_no_place_yet_and_does_not_wait_for_w
     with transaction.atomic():
         server.engine.release("deploy", held.lease_id)
         joins = other.starts(server.stand, owner="a").result(MAX_WAIT)
-    assert (joins.verdict, joins.waiter_id) == ("busy", None)
-    assert server.stand(owner="a", arrival=joins.arrival).verdict == "again"
+    assert (joins.verdict, joins.waiter_id) == ("row_locked", None)
+    assert server.stand(owner="a", queue_seq=joins.queue_seq).verdict == "retry"
     assert not Waiter.objects.exists()
 
 
@@ -56,7 +56,7 @@ def test_whoever_found_the_lock_busy_stands_where_it_arrived(server, held, other
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
         first = other.starts(server.stand, owner="a").result(MAX_WAIT)
     assert server.stand(owner="b").position == 1
-    assert server.stand(owner="a", arrival=first.arrival).position == 1
+    assert server.stand(owner="a", queue_seq=first.queue_seq).position == 1
     server.engine.release("deploy", held.lease_id)
     assert [handed.owner for handed in server.pick_up()] == ["a"]
 
@@ -67,7 +67,7 @@ def test_a_name_that_somebody_keeps_locked_does_not_keep_others_of_the_batch_fro
     with transaction.atomic():
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
         placed = other.starts(lambda: run(enqueue(waits))).result(MAX_WAIT)
-    assert [one.verdict for one in placed] == ["busy", "waiting"]
+    assert [one.verdict for one in placed] == ["row_locked", "waiting"]
 
 
 def test_a_name_that_somebody_keeps_locked_does_not_keep_others_from_being_settled_or_picked_up(server, held, other):
@@ -151,14 +151,14 @@ def test_what_somebody_kept_locked_past_its_time_is_picked_up_too_late(server, h
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
         assert other.starts(server.pick_up).result(MAX_WAIT) == []
         pass_seconds(1)
-    assert [handed.verdict for handed in server.pick_up()] == ["lapsed"]
+    assert [handed.verdict for handed in server.pick_up()] == ["handover_expired"]
 
 
 def test_who_comes_too_late_does_not_learn_whose_lease_it_is_now(server, held):
     server.stand(owner="late")
-    Waiter.objects.update(lease_id=uuid4())
+    Waiter.objects.update(handed_lease_id=uuid4())
     (lapsed,) = server.pick_up()
-    assert (lapsed.verdict, lapsed.lease_id) == ("lapsed", None)
+    assert (lapsed.verdict, lapsed.lease_id) == ("handover_expired", None)
 
 
 def test_who_leaves_while_it_is_handed_the_lock_gives_it_on(engine, other, server, held):

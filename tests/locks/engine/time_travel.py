@@ -21,7 +21,7 @@ def pass_seconds(seconds: float, *, space_id: int | None = None) -> None:
             """
             UPDATE octo_session SET
                 created_at = created_at - make_interval(secs => %(seconds)s),
-                kept_alive_at = kept_alive_at - make_interval(secs => %(seconds)s),
+                last_keepalive_at = last_keepalive_at - make_interval(secs => %(seconds)s),
                 expires_at = expires_at - make_interval(secs => %(seconds)s),
                 ended_at = ended_at - make_interval(secs => %(seconds)s),
                 next_sweep_at = next_sweep_at - make_interval(secs => %(seconds)s)

@@ -76,22 +76,22 @@ def test_what_is_rolled_back_holds_up_nothing_for_long() -> None:
 
 
 def test_a_reader_that_starts_here_sees_only_what_is_still_to_come() -> None:
-    with connect() as writer:
-        writer.execute(WRITE, ["before"])
-        writer.commit()
+    with connect() as txid:
+        txid.execute(WRITE, ["before"])
+        txid.commit()
         outlast_open_transactions()
         position = run(current_position())
-        writer.execute(WRITE, ["after"])
-        writer.commit()
+        txid.execute(WRITE, ["after"])
+        txid.commit()
     outlast_open_transactions()
     assert read(position)[0] == ["after"]
 
 
 def test_pages_of_a_large_transaction_go_on_where_the_last_one_ended() -> None:
-    with connect() as writer:
+    with connect() as txid:
         for number in range(25):
-            writer.execute(WRITE, [f"{number:02}"])
-        writer.commit()
+            txid.execute(WRITE, [f"{number:02}"])
+        txid.commit()
     outlast_open_transactions()
     position, names = BEGINNING, []
     while events := run(follow(position, limit=10)):

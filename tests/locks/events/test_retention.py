@@ -41,7 +41,7 @@ def age(name: str, *, days: int) -> None:
     """The fencing token as well, since it follows the clock."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE octo_lock SET changed_at = changed_at - make_interval(days => %(days)s),"
+            "UPDATE octo_lock SET updated_at = updated_at - make_interval(days => %(days)s),"
             " fencing_token = fencing_token - %(days)s::bigint * 86400000 WHERE name = %(name)s",
             {"days": days, "name": name},
         )
@@ -156,7 +156,7 @@ def test_a_name_that_somebody_waits_for_stays(engine: Engine, space: Space) -> N
 def test_more_idle_names_than_a_batch_all_go(engine: Engine) -> None:
     for number in range(450):
         Lock.objects.create(space_id=Space.objects.get().pk, name=f"idle-{number}", fencing_token=1)
-    Lock.objects.update(changed_at=datetime.now(UTC) - timedelta(days=31))
+    Lock.objects.update(updated_at=datetime.now(UTC) - timedelta(days=31))
     assert run(purge_idle_locks(days=30)) == 450
 
 

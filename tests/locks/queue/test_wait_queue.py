@@ -76,7 +76,7 @@ def backends(database_of_ours):
 @pytest.fixture
 def in_line(database_of_ours):
     def in_line() -> list[str]:
-        return [owner for (owner,) in database_of_ours.execute("SELECT owner FROM octo_waiter ORDER BY arrival")]
+        return [owner for (owner,) in database_of_ours.execute("SELECT owner FROM octo_waiter ORDER BY queue_seq")]
 
     return in_line
 

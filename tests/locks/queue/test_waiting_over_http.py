@@ -1,4 +1,4 @@
-"""Waiting requests on a real server: handed the lock in order of arrival, and gone without a trace when they go."""
+"""Waiting requests on a real server: handed the lock in order of queue_seq, and gone without a trace when they go."""
 
 import os
 import signal
@@ -300,7 +300,7 @@ def test_a_server_that_stalled_comes_back_to_where_it_stood(line, key):
         stalled = ServerProcess.objects.filter(pk=line.in_line().get().server_id)
         os.killpg(other.process.pid, signal.SIGSTOP)
         try:
-            until(lambda: stalled.filter(seen_at__lt=Now() - timedelta(seconds=SILENT_SECONDS)).exists())
+            until(lambda: stalled.filter(last_heartbeat_at__lt=Now() - timedelta(seconds=SILENT_SECONDS)).exists())
             line.release()
             newcomer = line.acquire(owner="newcomer")
             assert newcomer["status"] == "acquired"

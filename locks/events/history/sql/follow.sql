@@ -4,14 +4,14 @@
 --
 -- Ids and times are given out before the commit, so an event with a lower one can appear after one with a higher.
 -- Transactions below the oldest one still under way have all ended: what they wrote is here and nothing will join it.
--- So a reader stops short of that one, and whatever commits late comes after its position, never before. `txid` is never below
+-- So a reader stops short of that one, and whatever commits late comes after its position, never before. `commit_position` is never below
 -- the transaction that wrote the event, and for one name it only rises (octo_event_position).
 SELECT
-    event.txid::text::bigint AS txid, event.id, event.at, event.kind, event.space_id, event.lock_name,
+    event.commit_position::text::bigint AS commit_position, event.id, event.at, event.kind, event.space_id, event.lock_name,
     event.fencing_token, event.owner, event.metadata
 FROM octo_event AS event
-WHERE event.txid >= $1::bigint::text::xid8
-  AND (event.txid > $1::bigint::text::xid8 OR event.id > $2::bigint)
-  AND event.txid < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY event.txid, event.id
+WHERE event.commit_position >= $1::bigint::text::xid8
+  AND (event.commit_position > $1::bigint::text::xid8 OR event.id > $2::bigint)
+  AND event.commit_position < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY event.commit_position, event.id
 LIMIT $3::int

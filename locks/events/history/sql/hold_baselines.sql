@@ -4,7 +4,7 @@
 -- $1 the most locks at once
 --
 -- A hold is judged once, by the last thirty that were given back before it, so the cost follows the number of long
--- holds and not that of heartbeats. Holds that ran out or were cut short say nothing of how long the work takes. With
+-- sample_size and not that of heartbeats. Holds that ran out or were cut short say nothing of how long the work takes. With
 -- fewer than five there is no usual; with them, far longer means twice what nine in ten of them took, and five minutes.
 WITH unjudged AS MATERIALIZED (
     SELECT lock.id, lock.space_id, lock.name, lock.fencing_token, lock.acquired_at
@@ -16,16 +16,16 @@ WITH unjudged AS MATERIALIZED (
     LIMIT $1::int
 ),
 judged AS (
-    INSERT INTO octo_hold_baseline AS usual (lock_id, fencing_token, space_id, holds, median_ms, p90_ms, anomalous_after)
+    INSERT INTO octo_hold_baseline AS usual (lock_id, fencing_token, space_id, sample_size, median_ms, p90_ms, anomalous_after)
     SELECT
-        unjudged.id, unjudged.fencing_token, unjudged.space_id, past.holds, past.median_ms, past.p90_ms,
-        CASE WHEN past.holds >= 5 THEN
+        unjudged.id, unjudged.fencing_token, unjudged.space_id, past.sample_size, past.median_ms, past.p90_ms,
+        CASE WHEN past.sample_size >= 5 THEN
             unjudged.acquired_at + greatest(2 * past.p90_ms * interval '1 millisecond', interval '5 minutes')
         END
     FROM unjudged
     CROSS JOIN LATERAL (
         SELECT
-            count(*) AS holds,
+            count(*) AS sample_size,
             percentile_disc(0.5) WITHIN GROUP (ORDER BY held_ms) AS median_ms,
             percentile_disc(0.9) WITHIN GROUP (ORDER BY held_ms) AS p90_ms
         FROM (
@@ -38,7 +38,7 @@ judged AS (
     ) AS past
     ORDER BY unjudged.id
     ON CONFLICT (lock_id) DO UPDATE SET
-        fencing_token = excluded.fencing_token, space_id = excluded.space_id, holds = excluded.holds,
+        fencing_token = excluded.fencing_token, space_id = excluded.space_id, sample_size = excluded.sample_size,
         median_ms = excluded.median_ms, p90_ms = excluded.p90_ms, anomalous_after = excluded.anomalous_after
     RETURNING 1
 )

@@ -6,7 +6,7 @@
 -- commit as the counts, and stops short of the oldest transaction under way (see follow.sql), so an event that
 -- commits late is counted later and none is counted twice.
 WITH position AS MATERIALIZED (
-    SELECT txid::text::xid8 AS start FROM octo_event_cursor WHERE reader = 'rollup' FOR UPDATE SKIP LOCKED
+    SELECT commit_position::text::xid8 AS start FROM octo_event_cursor WHERE reader = 'rollup' FOR UPDATE SKIP LOCKED
 ),
 horizon AS MATERIALIZED (
     SELECT
@@ -19,8 +19,8 @@ horizon AS MATERIALIZED (
 fresh AS MATERIALIZED (
     SELECT event.space_id, date_trunc('minute', event.at, 'UTC') AS minute, event.kind, event.held_ms
     FROM octo_event AS event
-    WHERE event.txid >= (SELECT start FROM horizon)
-      AND event.txid < (SELECT beyond FROM horizon)
+    WHERE event.commit_position >= (SELECT start FROM horizon)
+      AND event.commit_position < (SELECT beyond FROM horizon)
       AND event.kind IN ('acquired', 'released', 'expired', 'force_released')
       AND event.space_id IS NOT NULL
 ),
@@ -47,7 +47,7 @@ distributed AS (
     ON CONFLICT (space_id, minute, measure, bucket) DO UPDATE SET count = total.count + excluded.count
 ),
 moved AS (
-    UPDATE octo_event_cursor SET txid = greatest(txid, horizon.beyond::text::bigint)
+    UPDATE octo_event_cursor SET commit_position = greatest(commit_position, horizon.beyond::text::bigint)
     FROM horizon
     WHERE reader = 'rollup'
 )

@@ -19,7 +19,7 @@ lease AS MATERIALIZED (
         min(at) FILTER (WHERE kind = 'acquired') AS acquired_at,
         min(at) FILTER (WHERE kind <> 'acquired') AS ended_at,
         min(held_ms) FILTER (WHERE kind <> 'acquired') AS held_ms,
-        min(overdue_ms) FILTER (WHERE kind = 'expired') AS overdue_ms,
+        min(recorded_late_ms) FILTER (WHERE kind = 'expired') AS recorded_late_ms,
         min(holder_id) AS holder_id,
         min(holder_id) = max(holder_id) AS one_holder
     FROM octo_event
@@ -46,7 +46,7 @@ found AS (
                 THEN 'ended but was never acquired'
             WHEN NOT one_holder THEN 'ended under another holder than it began'
             WHEN ended_at < acquired_at THEN 'ended before it was acquired'
-            WHEN overdue_ms < 0 THEN 'expired before its time'
+            WHEN recorded_late_ms < 0 THEN 'expired before its time'
             WHEN next_token IS NOT NULL AND ended_at IS NULL
                 THEN 'had no end when ' || next_token || ' was acquired'
             WHEN next_acquired_at < ended_at THEN 'overlaps ' || next_token || ', which was acquired before it ended'
@@ -72,10 +72,10 @@ found AS (
     WHERE last.next_token IS NULL
     UNION ALL
     -- Locks that the history does not know.
-    SELECT lock.space_id, lock.name, lock.fencing_token, lock.changed_at, 'is in the lock table only'
+    SELECT lock.space_id, lock.name, lock.fencing_token, lock.updated_at, 'is in the lock table only'
     FROM octo_lock AS lock CROSS JOIN kept_since
     WHERE lock.fencing_token > 0
-      AND coalesce(lock.acquired_at, lock.changed_at) > kept_since.at
+      AND coalesce(lock.acquired_at, lock.updated_at) > kept_since.at
       AND NOT EXISTS (SELECT FROM lease WHERE lease.space_id = lock.space_id AND lease.lock_name = lock.name)
 )
 SELECT

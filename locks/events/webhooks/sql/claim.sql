@@ -33,7 +33,7 @@ WITH turn AS MATERIALIZED (
       AND (
           SELECT count(*) FROM octo_delivery AS taken
           WHERE taken.webhook_id = webhook.id AND taken.status = 'pending' AND taken.claimed_until > clock_timestamp()
-      ) < CASE WHEN webhook.failures > 0 THEN 1 ELSE $2::int END
+      ) < CASE WHEN webhook.consecutive_failures > 0 THEN 1 ELSE $2::int END
     ORDER BY webhook.last_claimed_at NULLS FIRST, webhook.id
     LIMIT 1
     FOR NO KEY UPDATE OF webhook SKIP LOCKED

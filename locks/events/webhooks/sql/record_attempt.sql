@@ -1,6 +1,6 @@
 -- Settle: what came of an attempt, for the delivery, for its webhook and for the log, in one commit.
 --
--- $1 delivery · $2 the attempt's number · $3 whether it was taken · $4 status or null · $5 problem or null
+-- $1 delivery · $2 the attempt's number · $3 whether it was taken · $4 status or null · $5 error or null
 -- $6 how many milliseconds it took · $7 seconds until the next attempt · $8 the longest a webhook rests, in seconds
 --
 -- If the claim has run out and somebody else has made another attempt, only the log is written, unless the delivery was
@@ -18,14 +18,14 @@ WITH settled AS (
     WHERE id = $1::bigint AND status = 'pending' AND (attempts = $2::int OR $3::boolean)
 ),
 logged AS (
-    INSERT INTO octo_delivery_attempt (delivery_id, number, took_ms, status, problem)
+    INSERT INTO octo_delivery_attempt (delivery_id, number, duration_ms, status, error)
     SELECT id, $2::int, $6::int, $4::int, $5::text FROM octo_delivery WHERE id = $1::bigint
 )
 UPDATE octo_webhook SET
-    failures = CASE WHEN $3::boolean THEN 0 ELSE failures + 1 END,
+    consecutive_failures = CASE WHEN $3::boolean THEN 0 ELSE consecutive_failures + 1 END,
     backoff_until = CASE
-        WHEN NOT $3::boolean THEN clock_timestamp() + least(2 ^ least(failures, 20), $8::float8) * interval '1 second'
+        WHEN NOT $3::boolean THEN clock_timestamp() + least(2 ^ least(consecutive_failures, 20), $8::float8) * interval '1 second'
     END
 FROM octo_delivery
 WHERE octo_delivery.id = $1::bigint AND octo_webhook.id = octo_delivery.webhook_id
-  AND NOT ($3::boolean AND failures = 0)
+  AND NOT ($3::boolean AND consecutive_failures = 0)

@@ -24,8 +24,8 @@ from tests.locks.events.open_transactions import outlast_open_transactions
 
 pytestmark = pytest.mark.usefixtures("committed")
 
-TAKEN = AttemptResult(took_ms=5, status=200)
-FAILED = AttemptResult(took_ms=5, status=500)
+TAKEN = AttemptResult(duration_ms=5, status=200)
+FAILED = AttemptResult(duration_ms=5, status=500)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_receiver_that_does_not_keep_up_leaves_the_rest_in_the_history(space, 
 
 def test_a_position_of_another_server_is_given_up_for_the_end_of_the_history(space, digest) -> None:
     webhook = create(space)
-    Webhook.objects.update(txid=2**60)
+    Webhook.objects.update(commit_position=2**60)
     takes(digest, "before")
     assert fan_out_all() == 0
     takes(digest, "after")
@@ -193,7 +193,7 @@ def test_a_failing_webhook_rests_and_gets_one_attempt_at_a_time(space, digest) -
         run(record_attempt(one, FAILED))
     assert run(claim()) is None
     webhook.refresh_from_db()
-    assert webhook.failures == len(mine)
+    assert webhook.consecutive_failures == len(mine)
     assert webhook.backoff_until is not None
     in_a_while(webhook)
     assert Delivery.objects.get(pk=run(claim()).delivery_id).webhook_id == webhook.pk
@@ -279,4 +279,4 @@ def test_a_secret_that_cannot_be_read_fails_the_attempt_and_says_so(space, diges
     webhooks.send_test(actor=Actor.of_shell(), webhook=webhook)
     delivery = Delivery.objects.select_related("webhook").annotate(now=Now()).get()
     with override_settings(SECRET_KEY="k" * 40):
-        assert "Rotate it" in (_attempt(delivery).problem or "")
+        assert "Rotate it" in (_attempt(delivery).error or "")

@@ -27,14 +27,14 @@ def post(url: str, **options) -> AttemptResult:
 
 def test_a_delivery_arrives_with_its_headers(receiver) -> None:
     sent = post(f"{receiver.url}/well?a=1")
-    assert (sent.status, sent.problem, sent.is_delivered) == (200, None, True)
+    assert (sent.status, sent.error, sent.is_delivered) == (200, None, True)
     (received,) = receiver.at("/well?a=1")
     assert received.body == b"{}"
     assert (received.headers["X-Kind"], received.headers["Host"]) == ("test", f"127.0.0.1:{receiver.port}")
 
 
 @pytest.mark.parametrize(
-    ("path", "status", "problem"),
+    ("path", "status", "error"),
     [
         ("/fails", 500, None),
         ("/redirects", 302, "The receiver redirects, which is not followed."),
@@ -42,13 +42,13 @@ def test_a_delivery_arrives_with_its_headers(receiver) -> None:
         ("/drips", None, "The receiver was too slow."),
     ],
 )
-def test_a_receiver_that_does_not_take_it(receiver, path, status, problem, monkeypatch) -> None:
+def test_a_receiver_that_does_not_take_it(receiver, path, status, error, monkeypatch) -> None:
     if status is None:
         monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 1.0)
     sent = post(receiver.url + path)
-    assert (sent.status, sent.problem, sent.is_delivered) == (status, problem, False)
+    assert (sent.status, sent.error, sent.is_delivered) == (status, error, False)
     # Those that are slow would take a minute.
-    assert sent.took_ms < 30_000
+    assert sent.duration_ms < 30_000
     assert receiver.at("/well") == []
 
 
@@ -60,8 +60,8 @@ def test_a_huge_answer_is_not_read(receiver) -> None:
 def test_nobody_there_and_no_such_name() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        assert post(f"http://127.0.0.1:{unused.getsockname()[1]}/").problem == "Nobody listens there."
-    assert post("http://nowhere.invalid/").problem == "The name nowhere.invalid has no address."
+        assert post(f"http://127.0.0.1:{unused.getsockname()[1]}/").error == "Nobody listens there."
+    assert post("http://nowhere.invalid/").error == "The name nowhere.invalid has no address."
 
 
 def test_a_name_that_leads_elsewhere_the_second_time_is_checked_again(receiver) -> None:
@@ -79,14 +79,14 @@ def test_a_name_that_leads_elsewhere_the_second_time_is_checked_again(receiver) 
         first = post(url, allowed=[ip_network("127.0.0.2/32")], resolver=rebinding)
         second = post(url, allowed=[ip_network("127.0.0.2/32")], resolver=rebinding)
         assert (first.is_delivered, len(public.received)) == (True, 1)
-    assert second.problem == "The address is private, local or reserved, which this server does not deliver to."
+    assert second.error == "The address is private, local or reserved, which this server does not deliver to."
     assert asked == ["rebinding.example"] * 2
     assert receiver.received == []
 
 
 def test_a_name_with_a_public_and_a_private_address_is_not_delivered_to(receiver) -> None:
     both = [ip_address("93.184.216.34"), ip_address("127.0.0.1")]
-    assert post("http://both.example/", allowed=[], resolver=lambda _host, _port: both).problem is not None
+    assert post("http://both.example/", allowed=[], resolver=lambda _host, _port: both).error is not None
     assert receiver.received == []
 
 
@@ -100,7 +100,7 @@ def test_the_address_is_checked_and_the_name_is_sent(receiver) -> None:
 def test_a_receiver_without_tls_is_told_from_one_that_hangs(receiver) -> None:
     sent = post(f"https://127.0.0.1:{receiver.port}/well")
     assert sent.status is None
-    assert sent.problem not in (None, "The receiver was too slow.")
+    assert sent.error not in (None, "The receiver was too slow.")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_receiver_with_a_certificate_for_its_name_gets_it_at_the_address_that_
     presents.sni_callback = lambda _socket, name, _context: asked_for.append(name)
     with receiving(ADDRESS, tls=presents) as receiver:
         sent = post(receiver.port)
-    assert (sent.status, sent.problem) == (200, None)
+    assert (sent.status, sent.error) == (200, None)
     (received,) = receiver.received
     assert asked_for == [HOST]
     assert (received.headers["Host"], received.arrived_at) == (f"{HOST}:{receiver.port}", ADDRESS)
@@ -64,12 +64,12 @@ def test_any_other_certificate_is_refused_before_a_byte_is_sent(authority, host,
         sent = post(receiver.port)
         assert receiver.received == []
     assert (sent.status, sent.is_delivered) == (None, False)
-    assert sent.problem.startswith("The receiver's certificate is not valid: ")
-    assert says in sent.problem
+    assert sent.error.startswith("The receiver's certificate is not valid: ")
+    assert says in sent.error
 
 
 def test_an_authority_that_nobody_trusts_vouches_for_nobody(authority):
     with receiving(ADDRESS, tls=authority.server(HOST)) as receiver:
         sent = post(receiver.port)
         assert receiver.received == []
-    assert "unable to get local issuer certificate" in sent.problem
+    assert "unable to get local issuer certificate" in sent.error

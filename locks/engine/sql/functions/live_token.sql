@@ -1,0 +1,27 @@
+-- What a token may do right now, with the limits of its space. Every statement of the engine reads it.
+CREATE VIEW octo_live_token AS
+SELECT
+    token.digest,
+    token.id AS token_id,
+    token.public_id,
+    token.name AS token_name,
+    token.scopes,
+    token.prefixes,
+    space.id AS space_id,
+    space.team_id,
+    space.default_ttl_seconds,
+    space.max_ttl_seconds,
+    space.max_hold_seconds,
+    space.max_metadata_length,
+    space.max_live_locks,
+    space.dedupe_by_metadata,
+    space.requests_per_second,
+    -- The servers count once a second; an older count does not limit.
+    coalesce(usage.live_locks >= space.max_live_locks
+             AND usage.counted_at > clock_timestamp() - interval '3 seconds', false) AS space_is_full
+FROM octo_token AS token
+JOIN octo_space AS space ON space.id = token.space_id
+LEFT JOIN octo_space_usage AS usage ON usage.space_id = space.id
+WHERE token.revoked_at IS NULL
+  AND (token.expires_at IS NULL OR token.expires_at > clock_timestamp())
+  AND space.archived_at IS NULL;

@@ -1,0 +1,28 @@
+"""The SQL functions and views that the engine's statements and the pages share, one file each."""
+
+from pathlib import Path
+
+from django.db import migrations
+
+DIRECTORY = Path(__file__).parent.parent / "engine" / "sql" / "functions"
+
+# In the order in which they build on each other.
+FILES = (
+    "interval_ms",
+    "next_fencing_token",
+    "holder_id",
+    "name_matches_prefixes",
+    "live_token",
+    "idempotency_key_in_use",
+    "effective_expiry",
+    "expired_session",
+    "lock_state",
+    "current_token",
+)
+
+
+class Migration(migrations.Migration):
+    dependencies = [("locks", "0002_event_history")]
+    operations = [
+        migrations.RunSQL((DIRECTORY / f"{name}.sql").read_text(), migrations.RunSQL.noop) for name in FILES
+    ]
