@@ -99,7 +99,7 @@ DATABASES = {"default": _database(ENVIRONMENT.database_url or Cluster(directory=
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_USER_MODEL = "locks.User"
-AUTHENTICATION_BACKENDS = ["locks.services.sign_in.NameOrEmail"]
+AUTHENTICATION_BACKENDS = ["locks.services.sign_in.UsernameOrEmailBackend"]
 LOGIN_URL = "dashboard:sign-in"
 LOGIN_REDIRECT_URL = "dashboard:home"
 MIN_PASSWORD = 10

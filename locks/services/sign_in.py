@@ -11,7 +11,7 @@ from locks.models import ActorKind, Channel, EventKind, User
 from locks.services import login_throttle
 from locks.services.audit import Actor, record
 
-BACKEND = "locks.services.sign_in.NameOrEmail"
+BACKEND = "locks.services.sign_in.UsernameOrEmailBackend"
 
 
 class UsernameOrEmailBackend(ModelBackend):
