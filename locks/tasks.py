@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from locks.browser_sessions import SessionStore
-from locks.dashboard.stuck import count_stuck
+from locks.dashboard.stuck.queries import count_stuck
 from locks.engine import maintenance
 from locks.engine.execution import run
 from locks.events.history import retention as history_retention

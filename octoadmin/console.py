@@ -34,7 +34,7 @@ class Console(AdminSite):
     def logout(  # type: ignore[override]
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        from locks.dashboard.views.entrance import sign_out
+        from locks.dashboard.auth.views import sign_out
 
         return sign_out(request)
 

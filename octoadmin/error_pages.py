@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
 from locks.api import exceptions
-from locks.dashboard.shell import theme
+from locks.dashboard.rendering import theme
 from octoadmin.serving.middleware import PAGES
 
 

@@ -62,7 +62,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "locks.dashboard.shell.theme",
+                "locks.dashboard.rendering.theme",
             ],
             "builtins": ["locks.dashboard.template_tags"],
         },

@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from locks.dashboard.views.entrance import root
+from locks.dashboard.auth.views import root
 from octoadmin.probes import views
 
 urlpatterns = [
@@ -11,7 +11,7 @@ urlpatterns = [
     path("status", views.status),
     path("metrics", views.metrics),
     path("admin/", admin.site.urls),
-    path("ui/", include("locks.dashboard.entering.urls")),
+    path("ui/", include("locks.dashboard.auth.urls")),
     path("ui/", include("locks.dashboard.urls")),
     path("", root),
     path("", include("locks.api.urls")),

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from locks.dashboard.access import actor
-from locks.dashboard.confirmation import ask_first
+from locks.dashboard.reauthentication.flow import require_reauthentication
 from locks.models import EventKind, User
 from locks.services import accounts, invites, members, social_accounts
 from locks.services import reauthentication as proof
@@ -57,7 +57,7 @@ class PersonAdmin(_UserAdmin):
         if object_id is None:
             asked = _ask_before_the_password(request)
         else:
-            asked = ask_first(request) if request.method == "POST" else None
+            asked = require_reauthentication(request) if request.method == "POST" else None
         return asked or super().changeform_view(request, object_id, form_url, extra_context)
 
     @transaction.atomic
@@ -95,4 +95,4 @@ def _ask_before_the_password(request: HttpRequest) -> HttpResponse | None:
     """For forms with a password in them, which must not be carried along: whoever comes too late begins anew."""
     if request.method == "POST" and not proof.is_fresh(request):
         return redirect(request.path)
-    return ask_first(request) if request.method == "GET" else None
+    return require_reauthentication(request) if request.method == "GET" else None

@@ -8,9 +8,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from locks.dashboard.access import person, request_id
-from locks.dashboard.confirmation import ask_first
+from locks.dashboard.access import current_user, request_id
 from locks.dashboard.forms import DELAYS, MAX_REASON
+from locks.dashboard.reauthentication.flow import require_reauthentication
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import force_release
@@ -35,7 +35,7 @@ def release_by_force(model_admin: Any, request: HttpRequest, chosen: QuerySet[Lo
     if len(locks) > MAX_LOCKS:
         messages.error(request, f"Choose at most {MAX_LOCKS} here; the dashboard releases thousands at once.")
         return None
-    if asked := ask_first(request):
+    if asked := require_reauthentication(request):
         return asked
     reason = request.POST.get("reason", "").strip()
     delay = request.POST.get("lock_delay_seconds", "")
@@ -57,7 +57,7 @@ def release_by_force(model_admin: Any, request: HttpRequest, chosen: QuerySet[Lo
 
 def _release(request: HttpRequest, locks: list[Lock], *, reason: str, delay: int) -> None:
     shown = _shown(request)
-    user = person(request)
+    user = current_user(request)
     asked = [
         requests.ForceRelease(
             digest=None,

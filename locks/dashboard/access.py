@@ -1,4 +1,4 @@
-"""Who may see what. What a person may not see does not exist for them: it answers 404."""
+"""Who may see what. What a current_user may not see does not exist for them: it answers 404."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ COUNT_IS_OLD = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class SpaceContext:
     """A space as somebody sees it."""
 
     space: Space
@@ -73,28 +73,28 @@ def visible_spaces(user: User) -> QuerySet[Space]:
     return spaces.annotate(role=Case(looks_only, default=F("own_role")))
 
 
-def with_stuck(spaces: QuerySet[Space]) -> QuerySet[Space]:
+def annotate_stuck(spaces: QuerySet[Space]) -> QuerySet[Space]:
     """Each with the number of locks that need somebody as `stuck`, as it was counted lately."""
     recent = When(stuck_count__counted_at__gt=Now() - COUNT_IS_OLD, then=F("stuck_count__stuck"))
     return spaces.annotate(stuck=Case(recent, default=0))
 
 
-def find_place(user: User, *, team: str, space: str) -> Place:
-    found = with_stuck(visible_spaces(user).filter(team__slug=team, slug=space)).first()
+def get_space_context(user: User, *, team: str, space: str) -> SpaceContext:
+    found = annotate_stuck(visible_spaces(user).filter(team__slug=team, slug=space)).first()
     if found is None:
         raise Http404
     role, own_role = Role(found.role), Role(found.own_role)  # type: ignore[attr-defined]
     stuck: int = found.stuck  # type: ignore[attr-defined]
-    return Place(space=found, role=role, stuck=stuck, is_held_back=role is not own_role)
+    return SpaceContext(space=found, role=role, stuck=stuck, is_held_back=role is not own_role)
 
 
-def signed_in(view: View) -> View:
-    """Leads those who are not signed in to sign-in, and back. Never cached: the next person must not see it."""
+def login_required(view: View) -> View:
+    """Leads those who are not signed in to sign-in, and back. Never cached: the next current_user must not see it."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_authenticated:
-            return lead_to_sign_in(request)
+            return redirect_to_login(request)
         response = view(request, *args, **kwargs)
         # The same address answers with a page or with a part of it.
         patch_vary_headers(response, ["HX-Request"])
@@ -103,18 +103,18 @@ def signed_in(view: View) -> View:
     return never_cache(guarded)
 
 
-def in_space(view: View) -> View:
+def space_required(view: View) -> View:
     """For views of `/ui/<team>/<space>/…`: called with the place instead of the two slugs."""
 
-    @signed_in
+    @login_required
     @wraps(view)
     def placed(request: HttpRequest, *, team: str, space: str, **arguments: Any) -> HttpResponseBase:
-        return view(request, find_place(person(request), team=team, space=space), **arguments)
+        return view(request, get_space_context(current_user(request), team=team, space=space), **arguments)
 
     return placed
 
 
-def managing(view: View) -> View:
+def admin_required(view: View) -> View:
     """For views of a place that only admins of its team may use."""
 
     @wraps(view)
@@ -130,13 +130,13 @@ def managing(view: View) -> View:
     return managed
 
 
-def person(request: HttpRequest) -> User:
+def current_user(request: HttpRequest) -> User:
     assert isinstance(request.user, User)
     return request.user
 
 
 def actor(request: HttpRequest) -> Actor:
-    return actor_of(request, person(request))
+    return actor_of(request, current_user(request))
 
 
 def actor_of(request: HttpRequest, user: User) -> Actor:
@@ -149,7 +149,7 @@ def request_id(request: HttpRequest) -> str:
     return str(request.request_id)  # type: ignore[attr-defined]
 
 
-def lead_to_sign_in(request: HttpRequest) -> HttpResponse:
+def redirect_to_login(request: HttpRequest) -> HttpResponse:
     shown = request.headers.get("HX-Current-URL")
     if request.headers.get("HX-Request") and shown:
         page = address_of(shown)

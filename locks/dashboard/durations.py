@@ -3,7 +3,7 @@
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
-def in_words(seconds: float) -> str:
+def humanize(seconds: float) -> str:
     whole = max(0, int(seconds))
     if whole < MINUTE:
         return f"{whole} s"
@@ -14,10 +14,10 @@ def in_words(seconds: float) -> str:
     return f"{whole // DAY} d {whole % DAY // HOUR} h"
 
 
-def roughly(milliseconds: float) -> str:
+def humanize_ms(milliseconds: float) -> str:
     """For what is over, where the small unit no longer matters."""
     if milliseconds < 1_000:
         return f"{int(milliseconds)} ms"
     if milliseconds < 10_000:
         return f"{milliseconds / 1_000:.1f} s"
-    return in_words(milliseconds / 1_000)
+    return humanize(milliseconds / 1_000)

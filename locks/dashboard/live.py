@@ -17,8 +17,8 @@ from django.db import Error, connections
 from django.http import Http404, HttpRequest
 
 from locks.browser_sessions import SessionStore, digest
-from locks.dashboard.access import find_place
-from locks.dashboard.viewers import Admission, Viewer, Viewers
+from locks.dashboard.access import get_space_context
+from locks.dashboard.live_viewers import Viewer, ViewerAuthorization, Viewers
 from locks.events.stream.live_poller import poller
 from locks.models import User
 from octoadmin.probes.metrics import live_streams
@@ -41,7 +41,7 @@ _HEADERS = [
 ]
 
 viewers = Viewers()
-poller.register(viewers, Admission(viewers))
+poller.register(viewers, ViewerAuthorization(viewers))
 
 
 def route(scope: dict[str, Any]) -> Callable[[dict[str, Any], Receive, Send], Awaitable[None]] | None:
@@ -123,7 +123,7 @@ def _admit(scope: dict[str, Any]) -> Viewer | None:
         user = get_user(request)
         if key is None or not isinstance(user, User):
             return None
-        place = find_place(user, team=path[1].decode(), space=path[2].decode())
+        place = get_space_context(user, team=path[1].decode(), space=path[2].decode())
         return Viewer(
             session_key=digest(key),
             user_id=user.pk,

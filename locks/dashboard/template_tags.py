@@ -7,17 +7,17 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from locks.dashboard import events
-from locks.dashboard.durations import in_words, roughly
+from locks.dashboard import event_text
+from locks.dashboard.durations import humanize, humanize_ms
 from locks.models import Event
 
 register = template.Library()
 
-register.filter("roughly", roughly)
-register.filter("by_whom", events.by_whom)
-register.filter("kind_in_words", events.kind_in_words)
-register.filter("sentence", events.sentence_of)
-register.filter("event_icon", events.icon_of)
+register.filter("roughly", humanize_ms)
+register.filter("by_whom", event_text.actor_label)
+register.filter("kind_in_words", event_text.kind_in_words)
+register.filter("sentence", event_text.describe_event)
+register.filter("event_icon", event_text.icon_of)
 
 
 @register.simple_tag
@@ -39,13 +39,13 @@ def absolute(moment: datetime | None) -> str:
 @register.simple_tag
 def since(moment: datetime | None, now: datetime) -> SafeString | str:
     """How long ago, without the word: "4 s"."""
-    return "" if moment is None else _ticking("since", moment, in_words((now - moment).total_seconds()))
+    return "" if moment is None else _ticking("since", moment, humanize((now - moment).total_seconds()))
 
 
 @register.simple_tag
 def until(moment: datetime | None, now: datetime) -> SafeString | str:
     """How long from now; what is over says so in the state beside it."""
-    return "" if moment is None else _ticking("until", moment, in_words((moment - now).total_seconds()))
+    return "" if moment is None else _ticking("until", moment, humanize((moment - now).total_seconds()))
 
 
 def _ticking(kind: str, moment: datetime, words: str) -> SafeString:

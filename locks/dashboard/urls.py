@@ -3,30 +3,27 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.dashboard.views import (
-    account,
-    activity,
-    confirmation,
-    connect,
-    connections,
-    contention,
-    entrance,
-    force_release,
-    invites,
-    lock,
-    now,
-    owners,
-    releases,
-    second_factors,
-    spaces,
-    stuck,
-    system,
-    team,
-    tokens,
-    ways_in,
-    webhook_acts,
-    webhooks,
-)
+from locks.dashboard.account import mfa_views, social_account_views
+from locks.dashboard.account import views as account
+from locks.dashboard.activity import views as activity
+from locks.dashboard.auth import login_methods
+from locks.dashboard.auth import views as auth
+from locks.dashboard.bulk_release import views as bulk_release
+from locks.dashboard.connect import views as connect
+from locks.dashboard.contention import views as contention
+from locks.dashboard.force_release import views as force_release
+from locks.dashboard.invites import views as invites
+from locks.dashboard.lock import views as lock
+from locks.dashboard.now import views as now
+from locks.dashboard.owners import views as owners
+from locks.dashboard.reauthentication import views as reauthentication
+from locks.dashboard.spaces import views as spaces
+from locks.dashboard.stuck import views as stuck
+from locks.dashboard.system import views as system
+from locks.dashboard.team import views as team
+from locks.dashboard.tokens import views as tokens
+from locks.dashboard.webhooks import actions as webhook_actions
+from locks.dashboard.webhooks import views as webhooks
 
 
 class ShownNameConverter(StringConverter):
@@ -39,31 +36,31 @@ register_converter(ShownNameConverter, "shown_name")
 
 app_name = "dashboard"
 urlpatterns = [
-    path("", entrance.home, name="home"),
-    path("sign-in", entrance.sign_in, name="sign-in"),
-    path("sign-in/passkey", ways_in.passkey, name="sign-in-passkey"),
-    path("sign-in/second-step/passkey", ways_in.second_step_passkey, name="second-step-passkey"),
-    path("sign-in/<slug:name>", ways_in.provider, name="sign-in-provider"),
-    path("sign-out", entrance.sign_out, name="sign-out"),
-    path("confirm", confirmation.confirmation, name="confirmation"),
-    path("confirm/passkey", confirmation.passkey, name="confirmation-passkey"),
+    path("", auth.home, name="home"),
+    path("sign-in", auth.sign_in, name="sign-in"),
+    path("sign-in/passkey", login_methods.passkey, name="sign-in-passkey"),
+    path("sign-in/second-step/passkey", login_methods.second_step_passkey, name="second-step-passkey"),
+    path("sign-in/<slug:name>", login_methods.provider, name="sign-in-provider"),
+    path("sign-out", auth.sign_out, name="sign-out"),
+    path("confirm", reauthentication.confirmation, name="confirmation"),
+    path("confirm/passkey", reauthentication.passkey, name="confirmation-passkey"),
     path("account", account.account, name="account"),
     path("account/profile", account.profile, name="account-profile"),
     path("account/password", account.password, name="account-password"),
     path("account/sessions/others", account.revoke_other_sessions, name="account-other-sessions"),
     path("account/sessions/<uuid:public_id>", account.revoke_session, name="account-session"),
     path("account/sign-out-everywhere", account.sign_out_everywhere, name="account-sign-out"),
-    path("account/codes", second_factors.codes, name="account-codes"),
-    path("account/passkeys", second_factors.passkeys, name="account-passkeys"),
-    path("account/second-factors/<int:factor_id>", second_factors.remove, name="account-factor"),
-    path("account/recovery-codes", second_factors.recovery_codes, name="account-recovery-codes"),
-    path("account/connect/<slug:name>", connections.connect, name="account-connect"),
-    path("account/connections/<int:connection_id>", connections.disconnect, name="account-disconnect"),
-    path("theme", entrance.theme, name="theme"),
+    path("account/codes", mfa_views.codes, name="account-codes"),
+    path("account/passkeys", mfa_views.passkeys, name="account-passkeys"),
+    path("account/second-factors/<int:factor_id>", mfa_views.remove, name="account-factor"),
+    path("account/recovery-codes", mfa_views.recovery_codes, name="account-recovery-codes"),
+    path("account/connect/<slug:name>", social_account_views.connect, name="account-connect"),
+    path("account/connections/<int:connection_id>", social_account_views.disconnect, name="account-disconnect"),
+    path("theme", auth.theme, name="theme"),
     path("join", invites.join, name="join"),
     path("join/accept", invites.accept, name="join-accept"),
     path("teams/new", spaces.create_team, name="new-team"),
-    path("<slug:team>/", entrance.team, name="team"),
+    path("<slug:team>/", auth.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),
     path("<slug:team>/<slug:space>/contention", contention.contention, name="contention"),
     path("<slug:team>/<slug:space>/activity", activity.activity, name="activity"),
@@ -80,15 +77,17 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/webhooks/new", webhooks.create, name="new-webhook"),
     path("<slug:team>/<slug:space>/webhooks/<slug:public_id>", webhooks.webhook, name="webhook"),
     path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/change", webhooks.change, name="change-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/rotate", webhook_acts.rotate, name="rotate-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/delete", webhook_acts.delete, name="delete-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/test", webhook_acts.send_test, name="test-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/pause", webhook_acts.pause, name="pause-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/resume", webhook_acts.resume, name="resume-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/replay", webhook_acts.replay_all, name="replay-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/rotate", webhook_actions.rotate, name="rotate-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/delete", webhook_actions.delete, name="delete-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/test", webhook_actions.send_test, name="test-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/pause", webhook_actions.pause, name="pause-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/resume", webhook_actions.resume, name="resume-webhook"),
+    path(
+        "<slug:team>/<slug:space>/webhooks/<slug:public_id>/replay", webhook_actions.replay_all, name="replay-webhook"
+    ),
     path(
         "<slug:team>/<slug:space>/webhooks/<slug:public_id>/deliveries/<uuid:delivery_id>/replay",
-        webhook_acts.replay_one,
+        webhook_actions.replay_one,
         name="replay-delivery",
     ),
     path("<slug:team>/<slug:space>/team", team.team, name="team-page"),
@@ -108,11 +107,11 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/system", system.system, name="system"),
     path("<slug:team>/<slug:space>/owners", owners.owners, name="owners"),
     path("<slug:team>/<slug:space>/stuck", stuck.stuck, name="stuck"),
-    path("<slug:team>/<slug:space>/releases", releases.releases, name="releases"),
-    path("<slug:team>/<slug:space>/releases/prepare", releases.prepare, name="prepare-release"),
-    path("<slug:team>/<slug:space>/releases/<int:number>", releases.release, name="release"),
-    path("<slug:team>/<slug:space>/releases/<int:number>/confirm", releases.confirm, name="confirm-release"),
-    path("<slug:team>/<slug:space>/releases/<int:number>/stop", releases.stop, name="stop-release"),
+    path("<slug:team>/<slug:space>/releases", bulk_release.releases, name="releases"),
+    path("<slug:team>/<slug:space>/releases/prepare", bulk_release.prepare, name="prepare-release"),
+    path("<slug:team>/<slug:space>/releases/<int:number>", bulk_release.release, name="release"),
+    path("<slug:team>/<slug:space>/releases/<int:number>/confirm", bulk_release.confirm, name="confirm-release"),
+    path("<slug:team>/<slug:space>/releases/<int:number>/stop", bulk_release.stop, name="stop-release"),
     path("<slug:team>/<slug:space>/snooze/<shown_name:name>", stuck.snooze, name="snooze"),
     path("<slug:team>/<slug:space>/end-snooze/<shown_name:name>", stuck.end_snooze, name="end-snooze"),
     # No name ends in a verb, so this path is never a lock's.

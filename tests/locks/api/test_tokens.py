@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from locks.api.usage_flusher import usage
-from locks.dashboard.tokens import find_token
+from locks.dashboard.tokens.queries import find_token
 from locks.models import Event, Lock, Space, Token
 from locks.services import teams, tokens
 from locks.services.audit import Actor

@@ -206,7 +206,7 @@ def test_everything_of_an_owner(worker, visit, olga, prepare):
 
 
 def test_a_choice_has_a_limit_and_says_so(worker, visit, olga, prepare, monkeypatch):
-    from locks.dashboard import selection
+    from locks.dashboard.bulk_release import selection
 
     monkeypatch.setattr(selection, "MAX_LOCKS", 2)
     for number in range(3):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from locks.dashboard.durations import in_words, roughly
+from locks.dashboard.durations import humanize, humanize_ms
 
 
 @pytest.mark.parametrize(
@@ -18,9 +18,9 @@ from locks.dashboard.durations import in_words, roughly
     ],
 )
 def test_the_two_largest_units(seconds, words):
-    assert in_words(seconds) == words
+    assert humanize(seconds) == words
 
 
 @pytest.mark.parametrize(("ms", "words"), [(7, "7 ms"), (1_250, "1.2 s"), (65_000, "1 min 05 s")])
 def test_short_ones_more_exactly(ms, words):
-    assert roughly(ms) == words
+    assert humanize_ms(ms) == words

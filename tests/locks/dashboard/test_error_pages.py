@@ -23,7 +23,7 @@ def test_a_failure_of_ours_is_a_page_that_asks_nothing(client, visit, alice, spa
 
     browser = visit(alice)
     browser.raise_request_exception = False
-    monkeypatch.setattr("locks.dashboard.views.now.counters", fails)
+    monkeypatch.setattr("locks.dashboard.now.views.counters", fails)
     reply = browser.get(now_url)
     assert reply.status_code == 500
     assert "went wrong on our side" in reply.content.decode()

@@ -13,7 +13,7 @@ from django.test import Client
 
 from locks.dashboard import viewers as viewing
 from locks.dashboard.live import _admit
-from locks.dashboard.viewers import Admission, Viewers
+from locks.dashboard.live_viewers import ViewerAuthorization, Viewers
 from locks.events.stream.poller import Poller
 from locks.models import Space, User
 from locks.services import members, spaces
@@ -111,7 +111,7 @@ def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monk
     async def watched() -> None:
         viewers = Viewers()
         source = Poller()
-        source.register(viewers, Admission(viewers))
+        source.register(viewers, ViewerAuthorization(viewers))
         viewers.add(viewer)
         source.attend()
         await asyncio.sleep(0.5)

@@ -3,7 +3,7 @@
 import pytest
 from django.db import connection
 
-from locks.dashboard.board import SORTS
+from locks.dashboard.now.queries import SORTS
 from locks.models import Lock, Waiter
 
 pytestmark = pytest.mark.django_db

@@ -3,8 +3,8 @@
 import pytest
 from django.http import QueryDict
 
-from locks.dashboard.owners import OwnersFilter, owners
-from locks.dashboard.selection import selection
+from locks.dashboard.bulk_release.selection import selection
+from locks.dashboard.owners.queries import OwnersFilter, owners
 from locks.services import bulk_release, webhooks
 from locks.services.audit import Actor
 from octoadmin.probes.counters import latest

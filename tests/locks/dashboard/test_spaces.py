@@ -2,7 +2,7 @@
 
 import pytest
 
-from locks.dashboard.team_forms import SHOWN_LIMITS
+from locks.dashboard.team.forms import SHOWN_LIMITS
 from locks.models import Event, Lock, Space
 from locks.services import spaces as actions
 from locks.services.audit import Actor

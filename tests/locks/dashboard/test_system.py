@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from locks.dashboard.system_background import background, queue, sweep, tasks
-from locks.dashboard.system_database import database, history, replication
-from locks.dashboard.verdicts import Verdict
+from locks.dashboard.system.background_checks import background, queue, sweep, tasks
+from locks.dashboard.system.database_checks import database, history, replication
+from locks.dashboard.system.health_checks import Verdict
 from locks.models import Heartbeat, SpaceUsage, TaskRun
 from octoadmin.probes.counters import counters
 from octoadmin.probes.counters import latest as latest_counters

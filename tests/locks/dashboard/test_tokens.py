@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from locks import token_format
-from locks.dashboard.token_sentence import token_sentence
+from locks.dashboard.tokens.description import describe_token
 from locks.models import Event, Lock, Token
 from locks.services import tokens
 from locks.services.audit import Actor
@@ -160,7 +160,7 @@ def test_without_javascript_the_same_form_comes_back_with_its_sentence(visit, al
 
 
 def test_every_scope_has_words():
-    said = token_sentence(scopes=["tokens:manage", "webhooks:manage"], prefixes=[], expires_at=None)
+    said = describe_token(scopes=["tokens:manage", "webhooks:manage"], prefixes=[], expires_at=None)
     assert said.abilities == "set up webhooks, and issue and revoke tokens, with any rights"
 
 

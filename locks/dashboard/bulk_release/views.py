@@ -1,0 +1,147 @@
+"""Bulk force-release: choose, look at what it would do, confirm, watch it, read what became of each lock."""
+
+from typing import Any
+
+import structlog
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST, require_safe
+from kombu.exceptions import OperationalError
+
+from locks.dashboard.access import SpaceContext, actor, current_user, space_required
+from locks.dashboard.bulk_release.queries import (
+    SHOWS,
+    Preview,
+    find_batch,
+    latest_batches,
+    parse_int,
+    preview,
+    progress,
+    results,
+    worker_is_alive,
+)
+from locks.dashboard.bulk_release.selection import selection
+from locks.dashboard.forms import BulkReleaseForm
+from locks.dashboard.reauthentication.flow import recently_confirmed
+from locks.dashboard.rendering import is_htmx_target, page, partial
+from locks.models import BulkRelease, BulkReleaseState
+from locks.services import bulk_release
+from octoadmin.celery import app
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+@require_safe
+@space_required
+def releases(request: HttpRequest, place: SpaceContext) -> HttpResponse:
+    return page(
+        request, place, "bulk_release/list.html", {"batches": latest_batches(space=place.space)}, active_page="stuck"
+    )
+
+
+@require_POST
+@space_required
+def prepare(request: HttpRequest, place: SpaceContext) -> HttpResponse:
+    _require_operator(place)
+    chosen = selection(space=place.space, form=request.POST)
+    if not chosen.locks:
+        return page(request, place, "bulk_release/nothing.html", {"chosen": chosen}, active_page="release", status=422)
+    batch = bulk_release.prepare(
+        space=place.space, user=current_user(request), selection_label=chosen.label, locks=chosen.locks
+    )
+    return redirect(place.url("release", number=batch.pk))
+
+
+@require_safe
+@space_required
+def release(request: HttpRequest, place: SpaceContext, number: int) -> HttpResponse:
+    batch = _find(request, place, number)
+    if batch.state == BulkReleaseState.PREPARED:
+        return _preview(request, place, batch)
+    context = {
+        "batch": batch,
+        "progress": progress(batch=batch),
+        "results": results(batch=batch, query=request.GET),
+        "shows": {name: words for name, (words, _outcomes) in SHOWS.items()},
+        "is_running": batch.state == BulkReleaseState.CONFIRMED,
+        "a_worker_is_there": batch.state != BulkReleaseState.CONFIRMED or worker_is_alive(),
+    }
+    if is_htmx_target(request, "board"):
+        return partial(request, place, "bulk_release/progress.html", context)
+    return page(request, place, "bulk_release/page.html", context, active_page="release")
+
+
+@require_POST
+@space_required
+@recently_confirmed
+def confirm(request: HttpRequest, place: SpaceContext, number: int) -> HttpResponse:
+    _require_operator(place)
+    batch = _find(request, place, number)
+    if batch.state != BulkReleaseState.PREPARED:
+        # The second click of two: the first one counts.
+        return redirect(place.url("release", number=batch.pk))
+    shown = preview(batch=batch, after=0)
+    form = _form(batch, shown, request.POST)
+    if not form.is_valid():
+        return _preview(request, place, batch, form=form, shown=shown, status=422)
+    with transaction.atomic():
+        if bulk_release.confirm(
+            batch=batch, actor=actor(request), reason=form.cleaned_data["reason"],
+            lock_delay_seconds=form.cleaned_data["lock_delay_seconds"],
+        ):  # fmt: skip
+            transaction.on_commit(lambda: _start(batch.pk))
+    return redirect(place.url("release", number=batch.pk))
+
+
+@require_POST
+@space_required
+def stop(request: HttpRequest, place: SpaceContext, number: int) -> HttpResponse:
+    _require_operator(place)
+    batch = _find(request, place, number)
+    bulk_release.stop(batch=batch, actor=actor(request))
+    return redirect(place.url("release", number=batch.pk))
+
+
+def _start(batch_id: int) -> None:
+    try:
+        app.send_task("locks.tasks.release_batch", [batch_id])
+    except (OperationalError, OSError) as error:
+        # The timetable takes up what nobody works on.
+        _log.warning("a bulk release could not be queued", batch=batch_id, error=str(error))
+
+
+def _find(request: HttpRequest, place: SpaceContext, number: int) -> BulkRelease:
+    """What is only prepared concerns whoever prepared it."""
+    batch = find_batch(space=place.space, number=number)
+    if batch is None or (
+        batch.state == BulkReleaseState.PREPARED and batch.requested_by_id != current_user(request).pk
+    ):
+        raise Http404
+    return batch
+
+
+def _require_operator(place: SpaceContext) -> None:
+    if not place.may_force:
+        raise PermissionDenied
+
+
+def _preview(
+    request: HttpRequest, place: SpaceContext, batch: BulkRelease, *, form: BulkReleaseForm | None = None,
+    shown: Preview | None = None, status: int = 200,
+) -> HttpResponse:  # fmt: skip
+    _require_operator(place)
+    shown = shown or preview(batch=batch, after=parse_int(request.GET, "after"))
+    context: dict[str, Any] = {
+        "batch": batch, "preview": shown, "form": form or _form(batch, shown), "phrase": _phrase(batch)
+    }  # fmt: skip
+    return page(request, place, "bulk_release/preview.html", context, active_page="release", status=status)
+
+
+def _form(batch: BulkRelease, shown: Preview, *data: Any) -> BulkReleaseForm:
+    return BulkReleaseForm(*data, phrase=_phrase(batch), must_type=shown.all.beating > 0)
+
+
+def _phrase(batch: BulkRelease) -> str:
+    return f"release {batch.total}"

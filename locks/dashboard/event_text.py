@@ -1,0 +1,147 @@
+"""Events of the history as sentences, and the small queries that fetch them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from locks.dashboard.database import fetch
+from locks.dashboard.durations import humanize_ms
+from locks.dashboard.team.event_text import team_sentence
+from locks.models import ActorKind, Event, EventKind, Space
+
+LATEST = 5
+
+# Kinds of this slice by name; what others add is shown with its words until it gets a sentence.
+_ICONS: dict[str, str] = {
+    EventKind.ACQUIRED: "held",
+    EventKind.RELEASED: "free",
+    EventKind.EXPIRED: "overdue",
+    EventKind.FORCE_RELEASED: "force",
+    EventKind.SESSION_OPENED: "now",
+    EventKind.SESSION_ENDED: "now",
+    EventKind.SESSION_EXPIRED: "overdue",
+    EventKind.TOKEN_ISSUED: "key",
+    EventKind.TOKEN_ROTATED: "key",
+    EventKind.TOKEN_REVOKED: "key",
+    EventKind.SNOOZED: "snooze",
+    EventKind.SNOOZE_ENDED: "snooze",
+    EventKind.BULK_RELEASE_STARTED: "force",
+    EventKind.BULK_RELEASE_STOPPED: "force",
+    EventKind.BULK_RELEASE_FINISHED: "force",
+    EventKind.TEAM_CREATED: "people",
+    EventKind.TEAM_RENAMED: "people",
+    EventKind.MEMBER_JOINED: "person",
+    EventKind.MEMBER_LEFT: "person",
+    EventKind.MEMBER_REMOVED: "person",
+    EventKind.ROLE_CHANGED: "person",
+    EventKind.INVITE_CREATED: "person",
+    EventKind.INVITE_REVOKED: "person",
+    EventKind.SPACE_CREATED: "system",
+    EventKind.SPACE_CHANGED: "system",
+    EventKind.SPACE_ARCHIVED: "system",
+    EventKind.SPACE_RESTORED: "system",
+    EventKind.WEBHOOK_CREATED: "webhook",
+    EventKind.WEBHOOK_CHANGED: "webhook",
+    EventKind.WEBHOOK_PAUSED: "webhook",
+    EventKind.WEBHOOK_RESUMED: "webhook",
+    EventKind.WEBHOOK_SECRET_ROTATED: "webhook",
+    EventKind.WEBHOOK_TESTED: "webhook",
+    EventKind.WEBHOOK_REPLAYED: "webhook",
+    EventKind.WEBHOOK_DELETED: "webhook",
+    EventKind.HISTORY_EXPORTED: "activity",
+}
+
+
+@dataclass(kw_only=True)
+class EventSummary:
+    id: int
+    at: datetime
+    kind: str
+    lock_name: str | None
+    owner: str | None
+    actor_kind: str
+    actor_name: str
+    reason: str | None
+    fencing_token: int | None
+    held_ms: int | None
+    recorded_late_ms: int | None
+    now: datetime | None = None
+
+    @property
+    def icon(self) -> str:
+        return icon_of(self.kind)
+
+    @property
+    def sentence(self) -> str:
+        return describe_event(self)
+
+
+def icon_of(kind: str) -> str:
+    return _ICONS.get(kind, "dot")
+
+
+def describe_event(event: EventSummary | Event) -> str:
+    """Without the lock's name and the reason, which stand beside it."""
+    held = f" after {humanize_ms(event.held_ms)}" if event.held_ms is not None else ""
+    match event.kind:
+        case EventKind.ACQUIRED:
+            return f"{event.owner} got it"
+        case EventKind.RELEASED:
+            return f"{event.owner} gave it back{held}"
+        case EventKind.EXPIRED:
+            return f"{event.owner} let it run out{held}"
+        case EventKind.FORCE_RELEASED:
+            return f"{event.actor_name} took it from {event.owner}{held}"
+        case EventKind.SNOOZED:
+            return f"{event.actor_name} snoozed it while {event.owner} holds it"
+        case EventKind.SNOOZE_ENDED:
+            return f"{event.actor_name} ended its snooze"
+        case EventKind.SESSION_OPENED:
+            return f"{event.owner} opened a session"
+        case EventKind.SESSION_ENDED:
+            return f"{event.owner} ended its session{held}"
+        case EventKind.SESSION_EXPIRED:
+            return f"{event.owner} let its session run out{held}"
+        case EventKind.HISTORY_EXPORTED:
+            return f"{event.actor_name} took the history along"
+    told = team_sentence(event) or bulk_sentence(event) if isinstance(event, Event) else None
+    return told or f"{event.actor_name}: {kind_in_words(event.kind)}"
+
+
+def bulk_sentence(event: Event) -> str | None:
+    """Of a release of many locks; each lock has an event of its own besides."""
+    detail = event.detail or {}
+    locks = "1 lock" if detail.get("locks") == 1 else f"{detail.get('locks')} locks"
+    done = f"{detail.get('released', 0)} released, {detail.get('skipped', 0)} skipped"
+    match event.kind:
+        case EventKind.BULK_RELEASE_STARTED:
+            return f"{event.actor_name} began to release {locks} by force: {detail.get('selection')}"
+        case EventKind.BULK_RELEASE_STOPPED:
+            return f"{event.actor_name} stopped it: {done}, {detail.get('left', 0)} left alone"
+        case EventKind.BULK_RELEASE_FINISHED:
+            return f"The release that {event.actor_name} began is done: {done}"
+    return None
+
+
+def kind_in_words(kind: str) -> str:
+    return kind.replace("_", " ")
+
+
+def actor_label(event: Event) -> str:
+    match event.actor_kind:
+        case ActorKind.TOKEN:
+            return f"token {event.actor_name}"
+        case ActorKind.SYSTEM:
+            return "the clock" if event.kind in (EventKind.EXPIRED, EventKind.SESSION_EXPIRED) else event.actor_name
+    return event.actor_name
+
+
+def recent_events(*, space: Space, names: Sequence[str]) -> dict[str, list[EventSummary]]:
+    if not names:
+        return {}
+    parameters: dict[str, Any] = {"space_id": space.pk, "names": list(names), "each": LATEST}
+    found: dict[str, list[EventSummary]] = {name: [] for name in names}
+    for happening in fetch("recent_events", EventSummary, parameters):
+        found[happening.lock_name or ""].append(happening)
+    return found
