@@ -26,7 +26,7 @@ crowd AS MATERIALIZED (
     HAVING count(*) >= %(many_waiters)s
 ),
 late AS MATERIALIZED (
-    SELECT lock_id, fencing_token, holds, median_ms, p90_ms
+    SELECT lock_id, fencing_token, sample_size, median_ms, p90_ms
     FROM octo_hold_baseline
     WHERE space_id = %(space_id)s AND anomalous_after <= statement_timestamp()
 ),
@@ -83,7 +83,7 @@ found AS MATERIALIZED (
         forgotten.id IS NOT NULL AS is_forgotten,
         crowd.name IS NOT NULL AS is_crowded,
         dead_token.name AS token_name, dead_token.ended_at AS token_ended_at, dead_token.revoked AS token_revoked,
-        late.holds AS usual_of, late.median_ms, late.p90_ms,
+        late.sample_size AS usual_of, late.median_ms, late.p90_ms,
         forgotten.renewed_at AS others_renewed_at, forgotten.others,
         crowd.first_since AS first_waits_since,
         snooze.until AS snoozed_until, snooze.note, snooze.person_name AS snoozed_by, snooze.created_at AS snoozed_at

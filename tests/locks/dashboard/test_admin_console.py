@@ -8,8 +8,8 @@ from tests.conftest import PASSWORD
 pytestmark = pytest.mark.django_db
 
 MODELS = [
-    "browsersession", "event", "heartbeat", "invite", "lock", "releasebatch", "releaserow", "session", "snooze",
-    "space", "taskrun", "team", "token", "user", "usualhold", "waiter",
+    "browsersession", "event", "heartbeat", "invite", "lock", "bulkrelease", "bulkreleaseitem", "session", "snooze",
+    "space", "taskrun", "team", "token", "user", "holdbaseline", "waiter",
 ]  # fmt: skip
 LOCKS = "/admin/locks/lock/"
 
@@ -269,8 +269,8 @@ def test_the_last_admin_of_a_team_is_not_made_inactive(visit, root, blue, red, a
 @pytest.mark.parametrize(
     ("taken", "sentence"),
     [
-        ({"username": "Alice"}, "Somebody else has this user name."),
-        ({"email": "ALICE@example.com"}, "Somebody else has this e-mail address."),
+        ({"username": "Alice"}, "This user name is taken."),
+        ({"email": "ALICE@example.com"}, "This e-mail address is taken."),
     ],
 )
 def test_what_somebody_else_has_is_refused_in_one_sentence(visit, root, alice, olga, taken, sentence):

@@ -170,7 +170,7 @@ def test_what_has_not_run_can_be_stopped(worker, visit, olga, now_url, prepare, 
     assert bulk_release.release_some(batch.pk)
     assert browser.post(url_of(now_url, batch, "stop")).status_code == 302
     work_off(batch)
-    assert list(outcomes(batch).values()) == ["released", "released", "left", "left", "left"]
+    assert list(outcomes(batch).values()) == ["released", "released", "not_attempted", "not_attempted", "not_attempted"]
     shown = browser.get(url_of(now_url, batch)).content.decode()
     assert "<b>2</b> released, 0 skipped, <b>3</b> left alone" in shown
     stopped = Event.objects.get(kind="bulk_release_stopped")

@@ -109,7 +109,7 @@ class LinesAndSessions(RuleBasedStateMachine):
                 else:
                     line.remove(first)
                     expected[first.waiter_id] = name, first
-        handed = {row.waiter_id: row for server in self.servers for row in server.pick_up()}
+        handed = {row.waiter_id: row for server in self.servers for row in server.claim_handovers()}
         assert {waiter: row.name for waiter, row in handed.items()} == {w: name for w, (name, _) in expected.items()}
         for waiter_id, (name, place) in expected.items():
             # On a machine that stands still for a moment it may have come too late. That is allowed.

@@ -148,7 +148,7 @@ def test_ending_that_is_killed_halfway_has_changed_nothing(engine, other, living
     assert {engine.inspect(name).owner for name in ("deploy", "other")} == {"first"}
     assert not Event.objects.filter(kind__in=["released", "session_ended"]).exists()
     assert engine.end_session(living).verdict == "ended"
-    assert [handed.owner for handed in waiting.pick_up()] == ["next"]
+    assert [handed.owner for handed in waiting.claim_handovers()] == ["next"]
     assert engine.inspect("other").verdict == "free"
 
 

@@ -122,8 +122,8 @@ class TestStanding:
         )
         assert other.stand(owner="a", **{**key, "request_digest": "cc" * 32}).verdict == "idempotency_conflict"
         server.engine.release("deploy", held.lease_id)
-        assert [handed.owner for handed in other.pick_up()] == ["a"]
-        assert server.pick_up() == []
+        assert [handed.owner for handed in other.claim_handovers()] == ["a"]
+        assert server.claim_handovers() == []
 
     def test_a_first_try_that_gives_up_just_then_takes_nothing_from_its_retry(self, server, held):
         """At the same server, where only the id tells them apart."""
@@ -132,7 +132,7 @@ class TestStanding:
         server.stand(**key)
         assert [row.verdict for row in run(dequeue([first.waiter_id], server_id=server.id))] == ["unknown"]
         server.engine.release("deploy", held.lease_id)
-        assert [handed.verdict for handed in server.pick_up()] == ["acquired"]
+        assert [handed.verdict for handed in server.claim_handovers()] == ["acquired"]
 
     def test_who_lost_a_place_comes_back_to_where_it_stood(self, server, held):
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
@@ -142,7 +142,7 @@ class TestStanding:
         back = server.stand(owner="first", queue_seq=first.queue_seq, is_requeue=True, **key)
         assert (back.verdict, back.position, back.queue_seq) == ("waiting", 1, first.queue_seq)
         server.engine.release("deploy", held.lease_id)
-        assert [handed.owner for handed in server.pick_up()] == ["first"]
+        assert [handed.owner for handed in server.claim_handovers()] == ["first"]
 
     def test_but_not_where_its_retry_stands_by_now(self, server, held):
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
@@ -163,14 +163,14 @@ class TestHandingOn:
         server.stand(owner="a", ttl_seconds=120, metadata="m", request_id="req_a")
         server.stand(owner="b")
         assert server.engine.release("deploy", held.lease_id).verdict == "released"
-        (handed,) = server.pick_up()
+        (handed,) = server.claim_handovers()
         assert (handed.verdict, handed.owner, handed.metadata) == ("acquired", "a", "m")
         assert handed.fencing_token > held.fencing_token
         assert handed.expires_at - handed.now == timedelta(seconds=120)
         assert owners_and_kinds() == [("holder", "acquired"), ("holder", "released"), ("a", "acquired")]
         assert Event.objects.get(owner="a").request_id == "req_a"
         assert server.engine.renew("deploy", handed.lease_id).verdict == "renewed"
-        assert server.pick_up() == []
+        assert server.claim_handovers() == []
         assert [waiter["owner"] for waiter in server.engine.inspect("deploy").in_line] == ["b"]
 
     def test_force_release_does(self, server, held):
@@ -179,7 +179,7 @@ class TestHandingOn:
         forced = server.engine.force_release("deploy", guard=held.fencing_token)
         assert (forced.verdict, forced.owner) == ("released", "holder")
         assert Event.objects.get(pk=forced.event_id).kind == "force_released"
-        assert [handed.owner for handed in server.pick_up()] == ["a"]
+        assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
     def test_the_sweep_does(self, server, held):
         server.stand(owner="a")
@@ -192,14 +192,14 @@ class TestHandingOn:
         assert run(hand_over_free_names(server.id)) == 0
         pass_seconds(601)
         assert run(hand_over_free_names(server.id)) == 1
-        assert [handed.owner for handed in server.pick_up()] == ["a"]
+        assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
     def test_the_end_of_a_session_does(self, server):
         session = server.engine.open_session().session_id
         server.engine.acquire("deploy", session_id=session, ttl_seconds=600)
         server.stand(owner="a")
         server.engine.end_session(session)
-        assert [handed.owner for handed in server.pick_up()] == ["a"]
+        assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
     def test_many_at_once_have_longer_to_be_picked_up(self, server):
         session = server.engine.open_session()
@@ -216,7 +216,7 @@ class TestHandingOn:
         server.stand(owner="a")
         pass_seconds(11)
         assert run(sweep_sessions()) == 1
-        assert [handed.owner for handed in server.pick_up()] == ["a"]
+        assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
     def test_a_newcomer_is_told_held_and_the_line_is_served(self, server, held):
         """Also where the lease ran out and nobody has swept."""
@@ -231,17 +231,17 @@ class TestHandingOn:
         server.stand(owner="a")
         pass_seconds(601)
         assert server.engine.claim_next(["deploy", "free"]).name == "free"
-        assert [handed.owner for handed in server.pick_up()] == ["a"]
+        assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
     def test_after_a_delay_the_first_in_line_has_it(self, server):
         lease = server.engine.acquire("deploy", lock_delay_seconds=30)
         server.stand(owner="a")
         server.engine.release("deploy", lease.lease_id)
-        assert server.pick_up() == []
+        assert server.claim_handovers() == []
         assert run(hand_over_free_names(server.id)) == 0
         pass_seconds(31)
         assert server.engine.acquire("deploy", owner="newcomer").owner == "a"
-        assert [handed.owner for handed in server.pick_up()] == ["a"]
+        assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
     def test_of_a_batch_of_releases_each_is_handed_on(self, server, engine):
         leases = engine.acquire_all(["a", "b", "c"])
@@ -252,7 +252,7 @@ class TestHandingOn:
         ]
         done = run(release(asked))
         assert [row.verdict for row in done] == ["released", "released", "released", "not_held"]
-        assert {(handed.name, handed.owner) for handed in server.pick_up()} == {("a", "first"), ("c", "third")}
+        assert {(handed.name, handed.owner) for handed in server.claim_handovers()} == {("a", "first"), ("c", "third")}
 
     def test_the_line_is_forgotten_when_it_is_empty(self, server, held):
         placed = server.stand()
@@ -270,7 +270,7 @@ class TestGone:
         server.stand(owner="alive")
         dead.falls_silent()
         server.engine.release("deploy", held.lease_id)
-        assert [handed.owner for handed in server.pick_up()] == ["alive"]
+        assert [handed.owner for handed in server.claim_handovers()] == ["alive"]
 
     def test_a_line_of_nobody_but_the_dead_is_no_line(self, server, held):
         server.stand(owner="dead")
@@ -285,7 +285,7 @@ class TestGone:
         server.engine.release("deploy", held.lease_id)
         pass_seconds(1)
         assert server.engine.acquire("deploy", owner="newcomer").owner == "b"
-        assert [(handed.owner, handed.verdict) for handed in server.pick_up()] == [("b", "acquired")]
+        assert [(handed.owner, handed.verdict) for handed in server.claim_handovers()] == [("b", "acquired")]
         assert owners_and_kinds()[2:] == [("a", "acquired"), ("a", "expired"), ("b", "acquired")]
         assert Event.objects.get(owner="a", kind="expired").reason == "handed on, but not picked up"
 
@@ -293,7 +293,7 @@ class TestGone:
         server.stand(owner="a")
         server.engine.release("deploy", held.lease_id)
         pass_seconds(1)
-        assert [handed.verdict for handed in server.pick_up()] == ["handover_expired"]
+        assert [handed.verdict for handed in server.claim_handovers()] == ["handover_expired"]
         assert Waiter.objects.count() == 0
 
     def test_whoever_leaves_gives_on_what_it_was_handed(self, server, held):
@@ -301,7 +301,7 @@ class TestGone:
         server.stand(owner="b")
         server.engine.release("deploy", held.lease_id)
         run(dequeue([leaver.waiter_id]))
-        assert [handed.owner for handed in server.pick_up()] == ["b"]
+        assert [handed.owner for handed in server.claim_handovers()] == ["b"]
         released = Event.objects.get(owner="a", kind="released")
         assert (released.actor_kind, released.actor_name) == ("token", "operator")
         assert released.reason == "whoever waited for it had gone"
@@ -321,7 +321,7 @@ class TestGone:
         other.stand(owner="a", **key)
         assert run(dequeue([first.waiter_id], server_id=server.id))[0].verdict == "unknown"
         server.engine.release("deploy", held.lease_id)
-        assert [handed.verdict for handed in other.pick_up()] == ["acquired"]
+        assert [handed.verdict for handed in other.claim_handovers()] == ["acquired"]
 
     def test_who_gives_up_says_where_it_stood(self, server, held):
         server.stand(owner="a")
@@ -337,7 +337,7 @@ class TestGone:
         server.stand(owner="patient")
         pass_seconds(11)
         server.engine.release("deploy", held.lease_id)
-        assert [handed.owner for handed in server.pick_up()] == ["patient"]
+        assert [handed.owner for handed in server.claim_handovers()] == ["patient"]
 
     @pytest.mark.parametrize(
         "lost", [{"scopes": ["locks:read"]}, {"prefixes": ["other/"]}, {"revoked_at": Now()}, {"expires_at": Now()}],
@@ -349,8 +349,8 @@ class TestGone:
         server.stand(owner="patient")
         Token.objects.filter(name="other").update(**lost)
         server.engine.release("deploy", held.lease_id)
-        assert other.pick_up() == []
-        assert [handed.owner for handed in server.pick_up()] == ["patient"]
+        assert other.claim_handovers() == []
+        assert [handed.owner for handed in server.claim_handovers()] == ["patient"]
 
     def test_in_an_archived_space_nobody_is_handed_anything(self, server, held):
         server.stand(owner="patient")
@@ -381,9 +381,9 @@ class TestGone:
         server.stand(owner="c")
         server.engine.release("deploy", held.lease_id)
         run(dequeue([first.waiter_id]))
-        (handed,) = server.pick_up()
+        (handed,) = server.claim_handovers()
         server.engine.release("deploy", handed.lease_id)
-        server.pick_up()
+        server.claim_handovers()
         server.engine.force_release("deploy")
         server.engine.acquire("deploy")
         assert run(verify()).contradictions == []
@@ -393,7 +393,7 @@ class TestAllAtOnce:
     def test_what_is_in_hand_becomes_one_of_them(self, server, held):
         server.stand(owner="a")
         server.engine.release("deploy", held.lease_id)
-        (handed,) = server.pick_up()
+        (handed,) = server.claim_handovers()
         rows = server.engine.acquire_all(
             ["other", "deploy"], handed_lease_id=handed.lease_id, owner="a", ttl_seconds=30
         )
@@ -407,7 +407,7 @@ class TestAllAtOnce:
         server.engine.acquire("other")
         server.stand(owner="a")
         server.engine.release("deploy", held.lease_id)
-        (handed,) = server.pick_up()
+        (handed,) = server.claim_handovers()
         rows = server.engine.acquire_all(["other", "deploy"], handed_lease_id=handed.lease_id)
         assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
         assert server.engine.renew("deploy", handed.lease_id).verdict == "renewed"

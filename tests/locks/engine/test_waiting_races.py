@@ -39,7 +39,7 @@ def test_a_release_that_waited_for_somebody_to_join_hands_it_to_them(server, hel
         server.stand(owner="a")
         release = other.waits(server.engine.release, "deploy", held.lease_id)
     assert release.result(MAX_WAIT).verdict == "released"
-    assert [handed.owner for handed in server.pick_up()] == ["a"]
+    assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
 
 def test_who_joins_while_it_is_released_has_no_place_yet_and_does_not_wait_for_what_is_free(server, held, other):
@@ -58,7 +58,7 @@ def test_whoever_found_the_lock_busy_stands_where_it_arrived(server, held, other
     assert server.stand(owner="b").position == 1
     assert server.stand(owner="a", queue_seq=first.queue_seq).position == 1
     server.engine.release("deploy", held.lease_id)
-    assert [handed.owner for handed in server.pick_up()] == ["a"]
+    assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
 
 def test_a_name_that_somebody_keeps_locked_does_not_keep_others_of_the_batch_from_their_places(server, held, other):
@@ -88,7 +88,7 @@ def test_a_hand_over_that_waited_for_the_second_to_join_goes_to_the_first(server
         server.stand(owner="b")
         release = other.waits(server.engine.release, "deploy", held.lease_id)
     release.result(MAX_WAIT)
-    assert [handed.owner for handed in server.pick_up()] == ["a"]
+    assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
 
 def test_a_hand_over_passes_over_whoever_is_just_leaving(server, held, other):
@@ -98,7 +98,7 @@ def test_a_hand_over_passes_over_whoever_is_just_leaving(server, held, other):
         run(dequeue([first.waiter_id]))
         release = other.waits(server.engine.release, "deploy", held.lease_id)
     release.result(MAX_WAIT)
-    assert [handed.owner for handed in server.pick_up()] == ["b"]
+    assert [handed.owner for handed in server.claim_handovers()] == ["b"]
 
 
 def test_the_last_leaves_and_another_joins_while_it_is_freed(server, held, other):
@@ -110,7 +110,7 @@ def test_the_last_leaves_and_another_joins_while_it_is_freed(server, held, other
         run(dequeue([first.waiter_id]))
         server.stand(owner="b")
     release.result(MAX_WAIT)
-    assert [handed.owner for handed in server.pick_up()] == ["b"]
+    assert [handed.owner for handed in server.claim_handovers()] == ["b"]
 
 
 def test_whoever_leaves_while_it_is_handed_the_lock_gives_it_on(server, held, other):
@@ -121,7 +121,7 @@ def test_whoever_leaves_while_it_is_handed_the_lock_gives_it_on(server, held, ot
         leaving = other.starts(lambda: run(dequeue([first.waiter_id])))
     left = leaving.result(MAX_WAIT)
     assert [row.verdict for row in left] == ["left"]
-    assert [handed.owner for handed in server.pick_up()] == ["b"]
+    assert [handed.owner for handed in server.claim_handovers()] == ["b"]
     assert run(verify()).contradictions == []
 
 
@@ -140,7 +140,7 @@ def test_a_sweep_and_a_newcomer_at_once_hand_it_on_once(server, held, other):
     newcomer = other.starts(server.engine.acquire, "deploy", owner="newcomer")
     run(sweep())
     assert newcomer.result(MAX_WAIT).owner == "a"
-    assert [handed.owner for handed in server.pick_up()] == ["a"]
+    assert [handed.owner for handed in server.claim_handovers()] == ["a"]
     assert not Waiter.objects.exists()
 
 
@@ -151,13 +151,13 @@ def test_what_somebody_kept_locked_past_its_time_is_picked_up_too_late(server, h
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
         assert other.starts(server.pick_up).result(MAX_WAIT) == []
         pass_seconds(1)
-    assert [handed.verdict for handed in server.pick_up()] == ["handover_expired"]
+    assert [handed.verdict for handed in server.claim_handovers()] == ["handover_expired"]
 
 
 def test_who_comes_too_late_does_not_learn_whose_lease_it_is_now(server, held):
     server.stand(owner="late")
     Waiter.objects.update(handed_lease_id=uuid4())
-    (lapsed,) = server.pick_up()
+    (lapsed,) = server.claim_handovers()
     assert (lapsed.verdict, lapsed.lease_id) == ("handover_expired", None)
 
 
