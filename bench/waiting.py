@@ -23,7 +23,7 @@ HANDOVER_ROUNDS = 5
 WAITERS = 2_000
 # Waiters are sent in groups, and the next group only when the previous one is in the queue.
 GROUP_SIZE = 200
-ROUNDS = 4
+ROUNDS = 3
 SECONDS = 1.5
 CLIENTS = 16
 
