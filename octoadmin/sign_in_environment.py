@@ -49,8 +49,8 @@ class SignInEnvironment(BaseSettings):
     octo_oidc_name: str = Field("Single sign-on", description="What the button says after “Sign in with”.")
     octo_sign_up_domains: Annotated[list[str], NoDecode, CommaSeparated] = Field(
         [],
-        description="E-mail domains, separated by commas. A provider's user with a verified address in one of them gets "
-        "an account, in no team. Empty: only existing and invited users can sign in.",
+        description="E-mail domains, separated by commas. A provider's user with a verified address in one of them "
+        "gets an account, in no team. Empty: only existing and invited users can sign in.",
     )
 
     @field_validator("octo_github_url", "octo_oidc_issuer")
