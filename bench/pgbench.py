@@ -36,14 +36,15 @@ def script(digest: str) -> str:
 
 
 def _with_request(sql: str, request: requests.Caller) -> str:
-    # A colon before a letter is a variable to pgbench: hence the spaces in the JSON, and chr(58) in the scope, which
-    # the planner folds into a constant.
+    # A colon before a letter is a variable to pgbench: hence the spaces in the JSON, and chr(58) in scopes, which the
+    # planner folds into constants.
     text = json.dumps([msgspec.to_builtins(request)])
     parameter = f"replace('{text}', '{_NAME}', 'job-' || :number::int)"
     parameter = f"replace({parameter}, '{_REQUEST_ID}', 'req_' || md5(random()::text))"
     if isinstance(request, requests.Release):
         parameter = f"replace({parameter}, '{_LEASE_ID}', :got_lease_id::text)"
-    sql = re.sub(r"--[^\n]*", "", sql).replace("'locks:write'", "('locks' || chr(58) || 'write')")
+    sql = re.sub(r"--[^\n]*", "", sql)
+    sql = re.sub(r"'(\w+):(\w+)'", r"('\1' || chr(58) || '\2')", sql)
     return sql.replace("$1::json", f"({parameter})::json").strip()
 
 
