@@ -58,17 +58,21 @@ def test_a_test_its_delivery_and_a_replay(call, manager, hook) -> None:
     path = f"/webhooks/{hook['id']}"
     sent = call("POST", f"{path}/test", token=manager)
     assert (sent.status_code, sent.json()["event"], sent.json()["status"]) == (202, "test", "pending")
+    whole = call("GET", f"{path}/deliveries?status=pending&limit=1", token=manager).json()
+    assert whole == {"deliveries": [sent.json()], "next_cursor": None}
+    second = call("POST", f"{path}/test", token=manager)
     page = call("GET", f"{path}/deliveries?status=pending&limit=1", token=manager).json()
-    assert page["deliveries"] == [sent.json()]
+    assert page["deliveries"] == [second.json()]
     older = call("GET", f"{path}/deliveries?cursor={page['next_cursor']}", token=manager).json()
-    assert older == {"deliveries": [], "next_cursor": None}
+    assert older == whole
+    Delivery.objects.filter(public_id=second.json()["id"]).delete()
     replay = f"{path}/deliveries/{sent.json()['id']}/replay"
     assert call("POST", replay, token=manager).status_code == 409
     Delivery.objects.update(status="dead", finished_at="2026-01-01T00:00Z")
     assert call("POST", replay, token=manager).json() == {"replayed": 1}
     Delivery.objects.update(status="dead", finished_at="2026-01-01T00:00Z")
     assert call("POST", f"{path}/replay", token=manager).json() == {"replayed": 1}
-    assert kinds()[1:] == ["webhook_tested", "webhook_replayed", "webhook_replayed"]
+    assert kinds()[1:] == ["webhook_tested", "webhook_tested", "webhook_replayed", "webhook_replayed"]
 
 
 def test_who_may_not(call, hook, space, red_space) -> None:
