@@ -13,7 +13,7 @@ MAX_LOAD = 0.05
 # Whoever is removed from a team or signed out loses the stream with the next check. Until then it told them a number.
 RECHECK_SECONDS = 1.0
 
-_SQL = Path(__file__).parent / "sql"
+_SQL = Path(__file__).parent
 _CHANGES = (_SQL / "live_changes.sql").read_text()
 _MAY_STILL_WATCH = (_SQL / "authorized_viewers.sql").read_text()
 
@@ -60,7 +60,7 @@ class Viewers:
     def all(self) -> list[Viewer]:
         return list(self._viewers)
 
-    async def look(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
         """Every viewer learns that the look succeeded, and what it found."""
         spaces = {viewer.space_id for viewer in self._viewers}
         for forgotten in self._marks.keys() - spaces:
@@ -89,7 +89,7 @@ class ViewerAuthorization:
     def is_needed(self) -> bool:
         return self._viewers.is_needed
 
-    async def look(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
         viewers = self._viewers.all()
         asked = [
             [viewer.session_key for viewer in viewers], [viewer.user_id for viewer in viewers],

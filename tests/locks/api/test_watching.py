@@ -16,7 +16,7 @@ from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release, open_session, release, renew
 from locks.events.stream import streaming
-from locks.events.stream.snapshot import one_snapshot
+from locks.events.stream.snapshot import read_snapshot
 from locks.events.stream.watchers import Watcher
 from locks.models import Lock, Token
 from locks.token_format import parse
@@ -207,7 +207,7 @@ def test_what_a_snapshot_does_not_show_is_told_though_it_was_written_long_after_
 
 def test_a_slow_reader_is_cut_off_and_told_to_come_back(committed, worker, worker_token, monkeypatch) -> None:
     token = Token.objects.get(public_id=parse(worker_token).public_id)
-    monkeypatch.setattr("locks.events.stream.watchers.MAX_EVENTS", 20)
+    monkeypatch.setattr("locks.events.stream.watchers.MAX_PENDING_EVENTS", 20)
 
     async def read_slowly() -> str:
         takes, taken = asyncio.Event(), asyncio.Event()
@@ -219,24 +219,24 @@ def test_a_slow_reader_is_cut_off_and_told_to_come_back(committed, worker, worke
 
         client = Client(before_taking=take)
         watcher = await asyncio.to_thread(start)
-        telling = asyncio.create_task(streaming.stream(watcher, [b": hello\n\n"], client.receive, client.send))
+        sending = asyncio.create_task(streaming.stream(watcher, [b": hello\n\n"], client.receive, client.send))
         await asyncio.to_thread(work, ["n0"])
         await taken.wait()
         await asyncio.to_thread(work, [f"n{number}" for number in range(1, 60)])
         for _ in range(1000):
-            if watcher.ending is not None:
+            if watcher.close_reason is not None:
                 break
             await asyncio.sleep(0.01)
         takes.set()
-        await telling
+        await sending
         assert client.reply.finished
         return b"".join(message["body"] for message in client.reply.messages).decode()
 
     def start() -> Watcher:
-        with one_snapshot() as snapshot:
-            bookmark = snapshot.bookmark
+        with read_snapshot() as snapshot:
+            cursor = snapshot.cursor
         connection.close()
-        return Watcher(space_id=token.space_id, token_id=token.pk, name=None, bookmark=bookmark)
+        return Watcher(space_id=token.space_id, token_id=token.pk, name=None, cursor=cursor)
 
     def work(names: list[str]) -> None:
         worker.takes(*names)
@@ -245,7 +245,7 @@ def test_a_slow_reader_is_cut_off_and_told_to_come_back(committed, worker, worke
     with ThreadPoolExecutor(1) as thread:
         text = thread.submit(asyncio.run, read_slowly()).result()
     assert text.count("event: ") == 1
-    assert text.endswith(": You read too slowly. Come back with Last-Event-ID to go on.\n\n")
+    assert text.endswith(": You read too slowly. Reconnect with Last-Event-ID to resume.\n\n")
 
 
 @pytest.mark.django_db
@@ -278,18 +278,18 @@ def test_a_last_event_id_that_is_none_is_refused(call, text) -> None:
 def test_whoever_was_away_too_long_is_told_to_start_anew(committed, call, text) -> None:
     refused = call("GET", "/watch", **{"Last-Event-ID": text})
     assert (refused.status_code, refused.json()["code"]) == (410, "position_expired")
-    assert "Start anew" in refused.json()["details"]
+    assert "Reconnect without it" in refused.json()["details"]
 
 
 @pytest.mark.django_db
 def test_there_are_only_so_many_watchers(call, monkeypatch) -> None:
-    monkeypatch.setattr(watch_views, "MAX_IN_A_SPACE", 0)
+    monkeypatch.setattr(watch_views, "MAX_WATCHERS_PER_SPACE", 0)
     refused = call("GET", "/watch")
     assert (refused.status_code, refused.json()["code"], refused["Retry-After"]) == (503, "unavailable", "1")
 
 
 def test_a_snapshot_of_many_locks_comes_in_pieces(committed, worker, call, monkeypatch) -> None:
-    monkeypatch.setattr(watch_views, "LOCKS_AT_ONCE", 10)
+    monkeypatch.setattr(watch_views, "MAX_LOCKS_PER_PIECE", 10)
     worker.takes(*(f"n{number:02}" for number in range(25)))
     (empty,) = call("GET", "/watch?prefix=else").go_on.args[1]
     assert b'"locks":[],"complete":true' in empty
