@@ -20,7 +20,7 @@ from locks.api.parsing import (
     query_number,
     query_text,
 )
-from locks.api.usage_counters import tallies
+from locks.api.usage_counters import usage_counters
 from locks.api.waiting import park_for_all
 from locks.engine import requests
 from locks.engine.execution import run
@@ -81,7 +81,7 @@ class AcquireAllView(LockApiView):
             self.note(request, rows[0], waits=True)
             return park_for_all(asked, wait_seconds=body.wait_seconds)
         self.note(request, rows[0])
-        tallies.count(rows[1:])
+        usage_counters.count(rows[1:])
         return answer(responses.acquired_together(rows))
 
 
@@ -112,7 +112,7 @@ class RenewAllView(LockApiView):
             )
         )
         self.note(request, rows[0])
-        tallies.count(rows[1:])
+        usage_counters.count(rows[1:])
         return answer(schemas.RenewResults(results=[responses.renew_result(row) for row in rows]))
 
 

@@ -80,7 +80,7 @@ class TestView(WebhookEndpoint):
         scope="webhooks:manage",
         answers={202: DeliveryDescription},
         errors=(404,),
-        description="Sent within a second or two, also while the webhook is paused; the list of deliveries shows the result.",
+        description="Sent within a second or two, also while the webhook is paused. The deliveries show the result.",
     )
     def post(self, request: Request, public_id: str) -> HttpResponse:
         delivery = webhooks.send_test(actor=self.actor(request), webhook=self.webhook(request, public_id))

@@ -150,7 +150,7 @@ class TokenEndpoint(ApiView):
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
         token = _own(request)
-        usage.note(
+        usage.record(
             digest=bytes(token.digest),
             space_id=token.space_id,
             address=request.META.get("REMOTE_ADDR"),

@@ -75,5 +75,7 @@ def read_transitions(
         return Transitions(transitions=transitions, cursor=Cursor(last.at or now, last.position), more=True)
     position = min(max(after, Position(stop_before - 1, MAX_ID)), max(after, up_to))
     return Transitions(
-        transitions=transitions, cursor=Cursor(now, position), more=stop_before == after.commit_position + max_transactions
+        transitions=transitions,
+        cursor=Cursor(now, position),
+        more=stop_before == after.commit_position + max_transactions,
     )

@@ -32,8 +32,8 @@ def path(request, call, token) -> str:
     "cursor",
     [
         "x", "é", "%00", "=", "e30", "a" * 5000, forge(None), forge([]), forge(7), forge({"id": None, "at": AT}),
-        forge({"id": "7", "at": AT, "name": 7, "sort": "name"}), forge({"id": 2**63, "at": AT}), forge({"id": -1, "at": AT}),
-        forge({"id": 10**400, "at": AT}), forge({"id": 1.5, "at": AT}), forge({"id": True, "at": AT}),
+        forge({"id": "7", "at": AT, "name": 7, "sort": "name"}), forge({"id": 2**63, "at": AT}),
+        forge({"id": -1, "at": AT}), forge({"id": 10**400, "at": AT}), forge({"id": 1.5, "at": AT}), forge({"id": True, "at": AT}),
         forge({"id": 7, "at": AT, "direction": "sideways"}), forge({"name": "a\0", "sort": "name"}),
         forge({"name": "a", "sort": "colour"}), forge({"name": "a", "sort": "name", "time": "0000-01-01T00:00:00Z"}),
     ],
@@ -52,7 +52,8 @@ def test_a_cursor_with_an_impossible_time_is_refused(call, token, path, at) -> N
 
 @pytest.mark.parametrize("direction", ["older", "newer"])
 @pytest.mark.parametrize(
-    "at", ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "2026-01-31T12:00:00+23:59"]
+    "at",
+    ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "2026-01-31T12:00:00+23:59"],
 )
 def test_the_ends_of_time_are_found(call, token, at, direction) -> None:
     cursor = forge({"id": 2**63 - 1, "at": at, "direction": direction})

@@ -117,7 +117,7 @@ def test_what_cannot_be_delivered_to(call, manager, body) -> None:
 
 
 def test_there_are_only_so_many(call, manager, hook, monkeypatch) -> None:
-    monkeypatch.setattr(webhooks, "MAX_IN_A_SPACE", 1)
+    monkeypatch.setattr(webhooks, "MAX_WEBHOOKS_PER_SPACE", 1)
     assert call("POST", "/webhooks", {"url": URL}, token=manager).json()["code"] == "conflict"
 
 

@@ -69,7 +69,11 @@ def test_what_happens_to_a_name_is_in_order_though_the_last_to_have_it_had_begun
         assert [row.verdict for row in slow.result(MAX_WAIT)] == ["acquired"] * 3
     outlast_open_transactions()
     events = read_events(position, space=space.pk)
-    assert [(event.owner, event.kind) for event in events if event.lock_name == "c"] == [("quick", "acquired"), ("quick", "released"), ("slow", "acquired")]
+    assert [(event.owner, event.kind) for event in events if event.lock_name == "c"] == [
+        ("quick", "acquired"),
+        ("quick", "released"),
+        ("slow", "acquired"),
+    ]
 
 
 def test_what_is_rolled_back_holds_up_nothing_for_long() -> None:

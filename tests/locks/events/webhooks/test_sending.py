@@ -9,7 +9,7 @@ import pytest
 from locks.events.webhooks import sending
 from locks.events.webhooks.sending import AttemptResult, send
 from locks.events.webhooks.ssrf import Forbidden, check
-from locks.events.webhooks.urls import BadTarget, parse_target
+from locks.events.webhooks.urls import InvalidTarget, parse_target
 from tests.locks.events.webhooks.receiver import Receiver, receiving
 
 LOOPBACK = [ip_network("127.0.0.0/8"), ip_network("::1/128")]
@@ -37,7 +37,7 @@ def test_a_delivery_arrives_with_its_headers(receiver) -> None:
     ("path", "status", "error"),
     [
         ("/fails", 500, None),
-        ("/redirects", 302, "The receiver redirects, which is not followed."),
+        ("/redirects", 302, "The receiver answered with a redirect, which is not followed."),
         ("/hangs", None, "The receiver was too slow."),
         ("/drips", None, "The receiver was too slow."),
     ],
@@ -60,7 +60,10 @@ def test_a_huge_answer_is_not_read(receiver) -> None:
 def test_nobody_there_and_no_such_name() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        assert post(f"http://127.0.0.1:{unused.getsockname()[1]}/").error == "Nobody listens there."
+        assert (
+            post(f"http://127.0.0.1:{unused.getsockname()[1]}/").error
+            == "Connection refused: nothing listens at that port."
+        )
     assert post("http://nowhere.invalid/").error == "The name nowhere.invalid has no address."
 
 
@@ -79,7 +82,7 @@ def test_a_name_that_leads_elsewhere_the_second_time_is_checked_again(receiver) 
         first = post(url, allowed=[ip_network("127.0.0.2/32")], resolver=rebinding)
         second = post(url, allowed=[ip_network("127.0.0.2/32")], resolver=rebinding)
         assert (first.is_delivered, len(public.received)) == (True, 1)
-    assert second.error == "The address is private, local or reserved, which this server does not deliver to."
+    assert second.error == "The address is private, local or reserved; this server does not deliver there."
     assert asked == ["rebinding.example"] * 2
     assert receiver.received == []
 
@@ -141,7 +144,7 @@ def test_the_operator_can_allow_a_network_and_nothing_beside_it() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_url_to_deliver_to(url) -> None:
-    with pytest.raises(BadTarget):
+    with pytest.raises(InvalidTarget):
         parse_target(url, allowed=[])
 
 
