@@ -84,7 +84,7 @@ class Delivery(models.Model):
         verbose_name_plural = "deliveries"
         constraints = (
             # Reading an event twice does not create a second delivery.
-            models.UniqueConstraint(fields=("webhook", "event_id"), name="delivery_of_an_event_is_one"),
+            models.UniqueConstraint(fields=("webhook", "event_id"), name="delivery_unique_event"),
             models.CheckConstraint(
                 condition=Q(status=DeliveryStatus.PENDING, next_attempt_at__isnull=False, finished_at__isnull=True)
                 | Q(~Q(status=DeliveryStatus.PENDING), finished_at__isnull=False),
@@ -96,10 +96,10 @@ class Delivery(models.Model):
                 fields=("webhook", "next_attempt_at", "id"), condition=Q(status="pending"), name="delivery_due"
             ),
             # Finds earlier pending deliveries of the same name.
-            models.Index(fields=("webhook", "lock_name", "id"), condition=Q(status="pending"), name="delivery_in_line"),
+            models.Index(fields=("webhook", "lock_name", "id"), condition=Q(status="pending"), name="delivery_by_name"),
             models.Index(fields=("webhook", "-id"), name="delivery_latest"),
             models.Index(fields=("webhook", "-id"), condition=Q(status="dead"), name="delivery_dead"),
-            models.Index(fields=("finished_at",), condition=~Q(status="pending"), name="delivery_to_forget"),
+            models.Index(fields=("finished_at",), condition=~Q(status="pending"), name="delivery_to_purge"),
         )
 
     def __str__(self) -> str:
