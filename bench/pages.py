@@ -44,6 +44,9 @@ PAGES = {
     "Activity, one lock": "activity?lock=busy",
     "Activity, one kind": "activity?kind=force_released",
     "Activity, one actor": "activity?actor=olga",
+    "Activity, one owner": "activity?owner=runner-77",
+    "Activity, an owner that never was": "activity?owner=zebra",
+    "Activity, one request": "activity?request=req_00000000000000000000000000000777",
     "Tokens": "tokens",
     "Team": "team",
     "Connect": "connect",
@@ -102,7 +105,7 @@ TROUBLE = """
 UPDATE octo_lock SET renewed_at = acquired_at, expires_at = now() - interval '1 minute', ttl_seconds = 30
 WHERE lease_id IS NOT NULL AND fencing_token > {locks} - 1000;
 
-INSERT INTO octo_hold_baseline (lock_id, fencing_token, space_id, holds, median_ms, p90_ms, anomalous_after)
+INSERT INTO octo_hold_baseline (lock_id, fencing_token, space_id, sample_size, median_ms, p90_ms, anomalous_after)
 SELECT id, fencing_token, space_id, 12, 40000, 90000, now() - interval '1 minute'
 FROM octo_lock WHERE fencing_token %% 10 = 1;
 
