@@ -52,9 +52,8 @@ CREATE INDEX event_of_team ON octo_event (team_id, at, id) WHERE lock_name IS NU
 -- Rare kinds. A scan in order of time soon finds a page of the frequent ones (acquired, released), so they are left out.
 CREATE INDEX event_of_kind ON octo_event (space_id, kind, at, id) WHERE kind NOT IN ('acquired', 'released');
 
--- What the filters by owner, token and actor look for: one GIN index instead of three B-trees. An insert appends to its
--- pending list, which costs a third of what the B-trees did; a full list is merged by the insert that fills it, in about
--- 10 ms. Hashes of owner and actor are salted with the space, so the planner knows how frequent a value is in this space.
+-- For the filters by owner, token and actor: one GIN index instead of three B-trees. An insert appends to its pending list,
+-- which costs a third of what the B-trees did; the insert that fills the list merges it, in 10 to 20 ms. Hashes of owner and actor are salted with the space, so the planner knows how frequent a value is in this space.
 -- They can collide: a query also compares the column itself.
 CREATE FUNCTION octo_event_terms(space_id bigint, owner text, token_id bigint, actor_name text) RETURNS bigint[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -62,8 +61,8 @@ RETURN ARRAY[hashtextextended(owner, space_id), token_id, hashtextextended(actor
 
 CREATE INDEX event_of_terms ON octo_event USING gin (octo_event_terms(space_id, owner, token_id, actor_name))
     WITH (gin_pending_list_limit = 2048);
--- Request ids are unique and looked up rarely: a Bloom filter for each eight pages finds one in a few milliseconds, and an
--- insert does not touch it.
+-- Request ids are unique and looked up rarely: a Bloom filter for each eight pages finds one in a few milliseconds, and
+-- inserts cost next to nothing: autovacuum makes the filters.
 CREATE INDEX event_of_request ON octo_event USING brin (request_id text_bloom_ops (n_distinct_per_range = 500))
     WITH (pages_per_range = 8, autosummarize = on);
 
@@ -97,8 +96,8 @@ WHERE pg_inherits.inhparent = 'octo_event'::regclass AND child.relname ~ '^octo_
 CREATE FUNCTION octo_event_partition(month date) RETURNS text
 LANGUAGE plpgsql SET lock_timeout = '100ms' SET timezone = 'UTC' AS $$
 DECLARE
-    first timestamptz := date_trunc('month', month::timestamp);
-    beyond timestamptz := date_trunc('month', month::timestamp) + interval '1 month';
+    month_start timestamptz := date_trunc('month', month::timestamp);
+    month_end timestamptz := date_trunc('month', month::timestamp) + interval '1 month';
     partition text := 'octo_event_' || to_char(month, 'YYYY_MM');
 BEGIN
     IF to_regclass(partition) IS NULL THEN
@@ -107,15 +106,15 @@ BEGIN
             'CREATE TRIGGER event_is_not_truncated BEFORE TRUNCATE ON %I '
             'FOR EACH STATEMENT EXECUTE FUNCTION octo_event_is_append_only()', partition);
         LOCK TABLE octo_event_default IN SHARE ROW EXCLUSIVE MODE;
-        IF EXISTS (SELECT FROM octo_event_default WHERE at >= first AND at < beyond) THEN
+        IF EXISTS (SELECT FROM octo_event_default WHERE at >= month_start AND at < month_end) THEN
             ALTER TABLE octo_event_default DISABLE TRIGGER event_is_append_only;
             EXECUTE format(
                 'WITH moved AS (DELETE FROM octo_event_default WHERE at >= %L AND at < %L RETURNING *) '
-                'INSERT INTO %I SELECT * FROM moved', first, beyond, partition);
+                'INSERT INTO %I SELECT * FROM moved', month_start, month_end, partition);
             ALTER TABLE octo_event_default ENABLE TRIGGER event_is_append_only;
         END IF;
         EXECUTE format(
-            'ALTER TABLE octo_event ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', partition, first, beyond);
+            'ALTER TABLE octo_event ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', partition, month_start, month_end);
     END IF;
     RETURN partition;
 END

@@ -63,7 +63,7 @@ def fan_out() -> Operation[int]:
     while True:
         (result,) = yield _FAN_OUT, [FAN_OUT_BATCH_SIZE, MAX_TRANSACTIONS, MAX_PENDING, RETRY_HOURS]
         created += result.created
-        # Bounded, so that the task goes on to send; the next run, a second later, creates the rest.
+        # Bounded, so that the task gets to sending; the next run, a second later, creates the rest.
         if not result.more or created >= MAX_PENDING:
             return created
 

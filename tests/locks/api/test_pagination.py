@@ -33,9 +33,11 @@ def path(request, call, token) -> str:
     [
         "x", "é", "%00", "=", "e30", "a" * 5000, forge(None), forge([]), forge(7), forge({"id": None, "at": AT}),
         forge({"id": "7", "at": AT, "name": 7, "sort": "name"}), forge({"id": 2**63, "at": AT}),
-        forge({"id": -1, "at": AT}), forge({"id": 10**400, "at": AT}), forge({"id": 1.5, "at": AT}), forge({"id": True, "at": AT}),
+        forge({"id": -1, "at": AT}), forge({"id": 10**400, "at": AT}), forge({"id": 1.5, "at": AT}),
+        forge({"id": True, "at": AT}),
         forge({"id": 7, "at": AT, "direction": "sideways"}), forge({"name": "a\0", "sort": "name"}),
-        forge({"name": "a", "sort": "colour"}), forge({"name": "a", "sort": "name", "time": "0000-01-01T00:00:00Z"}),
+        forge({"name": "a", "sort": "colour"}),
+        forge({"name": "a", "sort": "name", "time": "0000-01-01T00:00:00Z"}),
     ],
 )  # fmt: skip
 def test_a_forged_cursor_is_refused(call, token, path, cursor) -> None:

@@ -15,7 +15,7 @@ from locks.events.history.histogram import bucket_of, percentile
 from locks.events.history.rollup import rollup
 from locks.models import Event, StatsContention, StatsHistogram, StatsMinute
 from tests.locks.engine.time_travel import pass_seconds
-from tests.locks.events.open_transactions import outlast_open_transactions
+from tests.locks.events.open_transactions import wait_for_open_transactions
 
 FIELDS = ("acquired", "released", "expired", "forced", "renewed", "refused", "waited")
 
@@ -47,7 +47,7 @@ def _lively(call) -> None:
 @pytest.mark.usefixtures("committed", "_lively")
 def test_everything_is_counted_once() -> None:
     usage.flush()
-    outlast_open_transactions()
+    wait_for_open_transactions()
     run(rollup())
     expected = {"acquired": 5, "released": 2, "expired": 1, "forced": 1, "renewed": 2, "refused": 3}
     assert totals() == expected
@@ -64,7 +64,7 @@ def test_rollups_at_once_count_nothing_twice() -> None:
         run(rollup())
         connection.close()
 
-    outlast_open_transactions()
+    wait_for_open_transactions()
     rollups = [threading.Thread(target=roll_up) for _ in range(5)]
     for thread in rollups:
         thread.start()
@@ -95,7 +95,7 @@ def test_an_event_that_commits_late_is_counted_after_all(call, space) -> None:
     assert totals() == {}
     done.set()
     writer.join()
-    outlast_open_transactions()
+    wait_for_open_transactions()
     run(rollup())
     assert totals() == {"acquired": 2}
 
@@ -154,7 +154,7 @@ def test_the_database_makes_the_same_buckets(space) -> None:
             kind="released", space_id=space.pk, lock_name="a", held_ms=held_ms, actor_kind="token", actor_name="t",
             channel="api",
         )  # fmt: skip
-    outlast_open_transactions()
+    wait_for_open_transactions()
     run(rollup())
     buckets = StatsHistogram.objects.values_list("bucket").annotate(n=Sum("count")).values_list("bucket", "n")
     expected: dict[int, int] = {}

@@ -25,7 +25,7 @@ def kinds() -> list[str]:
     return list(Event.objects.filter(kind__startswith="webhook").order_by("id").values_list("kind", flat=True))
 
 
-def test_the_life_of_a_webhook(call, manager, space) -> None:
+def test_a_webhook_from_creation_to_deletion(call, manager, space) -> None:
     made = call("POST", "/webhooks", {"url": URL, "kinds": ["expired", "expired"], "prefix": "jobs/"}, token=manager)
     assert (made.status_code, made["Cache-Control"]) == (201, "no-store")
     hook = made.json()
@@ -75,7 +75,7 @@ def test_a_test_its_delivery_and_a_replay(call, manager, hook) -> None:
     assert kinds()[1:] == ["webhook_tested", "webhook_tested", "webhook_replayed", "webhook_replayed"]
 
 
-def test_who_may_not(call, hook, space, red_space) -> None:
+def test_tokens_without_permission_are_refused(call, hook, space, red_space) -> None:
     paths = ["/webhooks", *(f"/webhooks/{hook['id']}{rest}" for rest in ("", "/deliveries"))]
     observer, stranger = (
         issue(space, "observer", "locks:read", "audit:read"),
@@ -110,17 +110,17 @@ def test_a_token_bound_to_prefixes_stays_within_them(call, hook, space) -> None:
         {"url": URL, "kinds": ["renewed"]}, {"url": URL, "prefix": "a\0"}, {"url": URL, "prefix": "x" * 300},
     ],
 )  # fmt: skip
-def test_what_cannot_be_delivered_to(call, manager, body) -> None:
+def test_an_invalid_target_is_refused(call, manager, body) -> None:
     refused = call("POST", "/webhooks", body, token=manager)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
     assert not Webhook.objects.exists()
 
 
-def test_there_are_only_so_many(call, manager, hook, monkeypatch) -> None:
+def test_the_number_of_webhooks_is_limited(call, manager, hook, monkeypatch) -> None:
     monkeypatch.setattr(webhooks, "MAX_WEBHOOKS_PER_SPACE", 1)
     assert call("POST", "/webhooks", {"url": URL}, token=manager).json()["code"] == "conflict"
 
 
 @pytest.mark.parametrize("query", ["status=lost", "limit=0", "limit=101", "cursor=x"])
-def test_what_no_page_of_deliveries_is(call, manager, hook, query) -> None:
+def test_invalid_parameters_of_the_deliveries_are_refused(call, manager, hook, query) -> None:
     assert call("GET", f"/webhooks/{hook['id']}/deliveries?{query}", token=manager).status_code == 422

@@ -11,7 +11,7 @@ WITH webhook AS MATERIALIZED (
     SELECT
         webhook.id, webhook.space_id, webhook.kinds, webhook.prefix, webhook.cursor_event_id,
         webhook.cursor_commit_position AS stored_position,
-        -- A position in the future is from before a restore into a new server: go on at the end of the history.
+        -- A position in the future is from before a restore into a new server: continue at the end of the history.
         least(webhook.cursor_commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1) AS start
     FROM octo_webhook AS webhook
     JOIN octo_space ON octo_space.id = webhook.space_id
@@ -22,7 +22,7 @@ WITH webhook AS MATERIALIZED (
 reader AS MATERIALIZED (
     SELECT
         webhook.*,
-        -- Not beyond the oldest transaction in progress: see stream/sql/transitions.sql.
+        -- Stop before the oldest transaction in progress: see stream/sql/transitions.sql.
         least(pg_snapshot_xmin(pg_current_snapshot())::text::bigint, webhook.start + $2::bigint) AS stop_before
     FROM webhook
     WHERE (

@@ -20,7 +20,7 @@ from locks.models import Delivery, DeliveryAttempt, Webhook
 from locks.services import webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
-from tests.locks.events.open_transactions import outlast_open_transactions
+from tests.locks.events.open_transactions import wait_for_open_transactions
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -47,12 +47,12 @@ def create(space, **terms) -> Webhook:
     _secret, webhook = webhooks.create(
         actor=Actor.of_shell(), space=space, **{"url": "https://hooks.example/in", **terms}
     )
-    outlast_open_transactions()
+    wait_for_open_transactions()
     return webhook
 
 
 def fan_out_all() -> int:
-    outlast_open_transactions()
+    wait_for_open_transactions()
     return run(fan_out())
 
 
@@ -62,7 +62,7 @@ def of(webhook: Webhook) -> list[tuple[str, str | None]]:
 
 def test_each_webhook_gets_the_matching_events_of_its_space_once(space, red_space, digest) -> None:
     acquire_all(digest, "before")
-    outlast_open_transactions()
+    wait_for_open_transactions()
     everything = create(space)
     ends = create(space, kinds=["released"])
     jobs = create(space, prefix="jobs/")
@@ -99,7 +99,7 @@ def test_many_workers_create_and_claim_each_delivery_once(space, digest, monkeyp
     monkeypatch.setattr(outbox, "FAN_OUT_BATCH_SIZE", 7)
     webhook = create(space)
     acquire_all(digest, *(f"n{number}" for number in range(40)))
-    outlast_open_transactions()
+    wait_for_open_transactions()
 
     def work() -> list[int]:
         claimed: list[int] = []
