@@ -16,8 +16,8 @@ def new_public_id() -> str:
 
 
 class Webhook(models.Model):
-    """Up to the event at `cursor_commit_position` and `cursor_event_id`, deliveries have been created. The cursor moves in
-    the commit that creates them, so the history is the outbox, and changes of locks write nothing here."""
+    """Deliveries have been created up to the event at `cursor_commit_position` and `cursor_event_id`. The cursor moves
+    in the commit that creates them, so the history is the outbox, and changes of locks write nothing here."""
 
     space = models.ForeignKey(Space, on_delete=models.CASCADE, related_name="webhooks")
     public_id = models.CharField(max_length=19, unique=True, default=new_public_id, editable=False)
