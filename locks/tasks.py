@@ -52,13 +52,13 @@ def sweep() -> str:
 
 @shared_task(base=RecordedTask)
 def deliveries() -> str:
-    """Makes deliveries of what has happened, and sets delivery_pool to work on what is due. They are not Celery's own: this
-    task is over at once, however long a receiver takes."""
+    """Creates deliveries of new events and starts threads that send what is due. They are not Celery's own, so this task
+    ends at once, however long a receiver takes."""
     if not Webhook.objects.exists():
         return "no webhooks"
-    made = run(fan_out())
+    created = run(fan_out())
     due = Delivery.objects.filter(status=DeliveryStatus.PENDING, next_attempt_at__lte=Now())[:POOL_SIZE].count()
-    return f"{made} made, {delivery_pool.lend(due)} at work"
+    return f"{created} created, {delivery_pool.spawn(due)} threads sending"
 
 
 @shared_task(base=RecordedTask)

@@ -22,7 +22,7 @@ from locks.api.lease_options import terms
 from locks.api.limits import limits
 from locks.api.parsing import MAX_BODY, parse_body
 from locks.api.responses import AnyOutcome
-from locks.api.usage_counters import tallies
+from locks.api.usage_counters import usage_counters
 from locks.api.usage_flusher import usage
 from locks.engine.execution import Unavailable
 from locks.engine.retry import RetriesExhausted
@@ -137,9 +137,9 @@ def record_use(outcome: AnyOutcome, *, digest: bytes, address: str | None, agent
         limits.note_failure(address, digest)
         raise authentication_failed()
     if not waits:
-        tallies.count((outcome,))
+        usage_counters.count((outcome,))
     limits.set_rate(digest, outcome.requests_per_second)
-    usage.note(digest=digest, space_id=space_id, address=address, agent=agent)
+    usage.record(digest=digest, space_id=space_id, address=address, agent=agent)
     return space_id
 
 

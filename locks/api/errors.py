@@ -102,7 +102,7 @@ class ApiError(Exception):
 
 
 def new_request_id() -> str:
-    """The time first, so that the index of the history by request id grows at one end."""
+    """The time first: ids in the order of the history make a lookup by id in it cheap."""
     return f"req_{time.time_ns() // 1_000_000:012x}{_drawn()}"
 
 

@@ -3,19 +3,19 @@
 from typing import Any, TypeVar
 
 import msgspec
-from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from locks.api.errors import ApiError, Code, invalid_input
 from locks.engine.names import validate
 from locks.models.space import MAX_TTL_SECONDS
+from locks.pagination import InvalidCursor, decode
 
 MAX_BODY = 64 * 1024
 # A thousand leases with names of ordinary length do not fit into 64 KiB.
 MAX_BODY_OF_MANY = 512 * 1024
 
 Message = TypeVar("Message")
-Row = TypeVar("Row", bound=Model)
+Key = TypeVar("Key", bound=msgspec.Struct)
 
 
 def parse_body(request: HttpRequest, decoder: "msgspec.json.Decoder[Message]", *, largest: int = MAX_BODY) -> Message:
@@ -104,14 +104,11 @@ def query_number(request: HttpRequest, name: str, *, default: int, lowest: int, 
     return int(text)
 
 
-def after_cursor(request: HttpRequest, rows: "QuerySet[Row]") -> "QuerySet[Row]":
-    """Of a list whose cursor is the id of the last row of a page, and which goes down from the highest."""
-    cursor = request.GET.get("cursor")
-    if not cursor:
-        return rows
-    if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-        raise invalid_input(422, "cursor must be a next_cursor of an earlier page.")
-    return rows.filter(pk__lt=int(cursor))
+def query_cursor(request: HttpRequest, key: type[Key]) -> Key | None:
+    try:
+        return decode(text, key) if (text := request.GET.get("cursor")) else None
+    except InvalidCursor:
+        raise invalid_input(422, "cursor must be one that another page of this list has answered.") from None
 
 
 def decoder(message: type[Any]) -> "msgspec.json.Decoder[Any]":

@@ -1,6 +1,6 @@
-"""Counts in memory what leaves no event: renewals, refusals and waits. `usage` writes them once a second.
+"""Counts in memory what leaves no event: renewals, refusals and waits. `usage_flusher` writes them once a second.
 
-A refusal costs no row and no write of its own, so a crowd that asks for a held name costs the database nothing more.
+So a refusal writes no row: many requests for a held name cost the database nothing more.
 """
 
 import threading
@@ -13,16 +13,16 @@ from typing import Protocol
 from locks.engine import results
 from locks.engine.verdicts import Verdict
 from locks.events.history.histogram import bucket_of
-from locks.events.history.rollup import Tally
+from locks.events.history.rollup import UsageCounts
 
-# Of the names that are refused or waited for in a second so many are remembered, and so many written, the first ranked.
+# Of the names that are refused or waited for in a second, how many are counted, and how many of those are written.
 MAX_NAMES = 1000
-NAMES_WRITTEN = 20
-# Those that a case below speaks of.
+MAX_NAMES_WRITTEN = 20
+# The verdicts of the cases in `count`.
 _COUNTED = frozenset({Verdict.RENEWED, Verdict.HELD, Verdict.DELAYED})
 
 
-class _Outcome(Protocol):
+class _Result(Protocol):
     @property
     def verdict(self) -> str: ...
 
@@ -37,7 +37,7 @@ class _Counts:
     waited_ms: Counter[str] = field(default_factory=Counter)
 
 
-class Tallies:
+class UsageCounters:
     """By space and minute; the minute is the database's."""
 
     def __init__(self) -> None:
@@ -47,12 +47,12 @@ class Tallies:
     def _of(self, space_id: int, now: datetime) -> _Counts:
         return self._counts.setdefault((space_id, now.replace(second=0, microsecond=0)), _Counts())
 
-    def count(self, found: Iterable[_Outcome]) -> None:
-        """What the engine has answered; most of it needs no counting."""
-        for outcome in found:
-            if outcome.verdict not in _COUNTED:
+    def count(self, rows: Iterable[_Result]) -> None:
+        """The engine's results; most of them are not counted."""
+        for row in rows:
+            if row.verdict not in _COUNTED:
                 continue
-            match outcome:
+            match row:
                 case results.Renewed(verdict=Verdict.RENEWED, space_id=int(space_id), now=now):
                     with self._lock:
                         self._of(space_id, now).renewed += 1
@@ -64,11 +64,11 @@ class Tallies:
                     with self._lock:
                         counts = self._of(space_id, now)
                         counts.refused += 1
-                        if outcome.name is not None and (outcome.name in counts.names or len(counts.names) < MAX_NAMES):
-                            counts.names[outcome.name] += 1
+                        if row.name is not None and (row.name in counts.names or len(counts.names) < MAX_NAMES):
+                            counts.names[row.name] += 1
 
     def count_wait(self, *, space_id: int, now: datetime, milliseconds: float, name: str | None = None) -> None:
-        """Somebody stood in line for so long, whether it was worth it or not."""
+        """A request that was queued for so long, whether it got the lock or not."""
         with self._lock:
             counts = self._of(space_id, now)
             counts.waits[bucket_of(milliseconds)] += 1
@@ -76,26 +76,26 @@ class Tallies:
                 counts.waited_names[name] += 1
                 counts.waited_ms[name] += round(milliseconds)
 
-    def take(self) -> list[Tally]:
-        """What was counted since the last time."""
+    def take(self) -> list[UsageCounts]:
+        """The counts since the last call."""
         with self._lock:
-            counts, self._counts = self._counts, {}
+            taken, self._counts = self._counts, {}
         return [
-            Tally(
+            UsageCounts(
                 space_id=space_id,
                 minute=minute.isoformat(),
-                renewed=counted.renewed,
-                refused=counted.refused,
-                waited=counted.waits.total(),
-                waits=dict(counted.waits),
-                names=dict(counted.names.most_common(NAMES_WRITTEN)),
+                renewed=counts.renewed,
+                refused=counts.refused,
+                waited=counts.waits.total(),
+                waits=dict(counts.waits),
+                names=dict(counts.names.most_common(MAX_NAMES_WRITTEN)),
                 waited_names={
-                    name: (waits, counted.waited_ms[name])
-                    for name, waits in counted.waited_names.most_common(NAMES_WRITTEN)
+                    name: (waits, counts.waited_ms[name])
+                    for name, waits in counts.waited_names.most_common(MAX_NAMES_WRITTEN)
                 },
             )
-            for (space_id, minute), counted in sorted(counts.items(), key=lambda item: item[0])
+            for (space_id, minute), counts in sorted(taken.items(), key=lambda item: item[0])
         ]
 
 
-tallies = Tallies()
+usage_counters = UsageCounters()

@@ -1,7 +1,6 @@
-"""What requests leave behind: when a token was last used, which spaces to count, and the tallies.
+"""Writes what requests have left in memory: the last use of each token, which spaces to count, and the usage counters.
 
-Noted in memory by the request, written once a second by a thread of its own, so that no request waits for it. What
-is lost when the process dies is at most a second of it.
+A thread of its own writes once a second, so that no request waits for it. If the process dies, up to a second is lost.
 """
 
 import math
@@ -12,13 +11,13 @@ from dataclasses import dataclass, field
 import structlog
 from django.db import DatabaseError, connection
 
-from locks.api.usage_counters import tallies
+from locks.api.usage_counters import usage_counters
 from locks.engine.execution import Unavailable, run
 from locks.engine.operations import count_live
-from locks.events.history.rollup import add_tallies
+from locks.events.history.rollup import add_usage
 
 FLUSH_SECONDS = 1.0
-# A token's last use is written at most this often.
+# The last use of a token is written at most this often.
 LAST_USE_SECONDS = 60.0
 MAX_KNOWN_TOKENS = 100_000
 
@@ -26,45 +25,45 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class TokenUse:
     digest: bytes
     address: str | None
     agent: str
 
 
 @dataclass
-class Usage:
+class UsageFlusher:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _spaces: set[int] = field(default_factory=set)
-    _uses: dict[bytes, Use] = field(default_factory=dict)
-    _written: dict[bytes, float] = field(default_factory=dict)
+    _uses: dict[bytes, TokenUse] = field(default_factory=dict)
+    _written_at: dict[bytes, float] = field(default_factory=dict)
     _thread: threading.Thread | None = None
 
-    def note(self, *, digest: bytes, space_id: int, address: str | None, agent: str) -> None:
+    def record(self, *, digest: bytes, space_id: int, address: str | None, agent: str) -> None:
         self._spaces.add(space_id)
-        if time.monotonic() - self._written.get(digest, -math.inf) >= LAST_USE_SECONDS:
-            self._uses[digest] = Use(digest, address, agent)
+        if time.monotonic() - self._written_at.get(digest, -math.inf) >= LAST_USE_SECONDS:
+            self._uses[digest] = TokenUse(digest, address, agent)
 
     def flush(self) -> None:
-        """Writes what was noted. Safe to call from any thread."""
+        """Safe to call from any thread."""
         with self._lock:
             spaces, self._spaces = self._spaces, set()
             uses, self._uses = self._uses, {}
-            if len(self._written) > MAX_KNOWN_TOKENS:
-                self._written.clear()
+            if len(self._written_at) > MAX_KNOWN_TOKENS:
+                self._written_at.clear()
             now = time.monotonic()
             for digest in uses:
-                self._written[digest] = now
+                self._written_at[digest] = now
         if spaces:
             run(count_live(sorted(spaces)))
-        if counted := tallies.take():
-            run(add_tallies(counted))
+        if counts := usage_counters.take():
+            run(add_usage(counts))
         for use in uses.values():
             self._write(use)
 
     @staticmethod
-    def _write(use: Use) -> None:
-        # Another process may be writing the same; whoever comes second has nothing to add.
+    def _write(use: TokenUse) -> None:
+        # A row that another process is writing is skipped: it writes the same.
         with connection.cursor() as cursor:
             cursor.execute(
                 """
@@ -80,11 +79,11 @@ class Usage:
                 [use.address, use.agent[:200], use.digest, LAST_USE_SECONDS],
             )
 
-    def forget(self) -> None:
-        """Drops what was noted, and that anything was ever written."""
+    def reset(self) -> None:
+        """Drops what was recorded, and when each token was last written."""
         with self._lock:
-            self._spaces, self._uses, self._written = set(), {}, {}
-            tallies.take()
+            self._spaces, self._uses, self._written_at = set(), {}, {}
+            usage_counters.take()
 
     def start(self) -> None:
         """Flushes every second until the process ends."""
@@ -102,4 +101,4 @@ class Usage:
                 connection.close()
 
 
-usage = Usage()
+usage = UsageFlusher()

@@ -9,7 +9,7 @@ import structlog
 
 from locks.api import responses
 from locks.api.errors import ApiError, Code, overloaded, unavailable
-from locks.api.usage_counters import tallies
+from locks.api.usage_counters import usage_counters
 from locks.async_responses import DeferredResponse, Later, Receive
 from locks.engine import requests, results
 from locks.engine.execution import Unavailable
@@ -80,5 +80,5 @@ def _count(
 ) -> None:
     space_id = found[0].space_id
     if space_id is not None:
-        tallies.count(found)
-        tallies.count_wait(space_id=space_id, now=found[0].now, milliseconds=turn.waited_ms, name=name)
+        usage_counters.count(found)
+        usage_counters.count_wait(space_id=space_id, now=found[0].now, milliseconds=turn.waited_ms, name=name)

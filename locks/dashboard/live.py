@@ -19,7 +19,7 @@ from django.http import Http404, HttpRequest
 from locks.browser_sessions import SessionStore, digest
 from locks.dashboard.access import get_space_context
 from locks.dashboard.live_viewers import Viewer, ViewerAuthorization, Viewers
-from locks.events.stream.live_poller import poller
+from locks.events.stream.poller import poller
 from locks.models import User
 from octoadmin.probes.metrics import live_streams
 
@@ -63,7 +63,7 @@ async def stream(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     departure = asyncio.create_task(_departure(receive))
     viewers.add(viewer)
     live_streams.inc()
-    poller.attend()
+    poller.ensure_running()
     try:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         await _send_line(send, f"retry: {RETRY_MS}\nevent: beat\ndata:\n\n")

@@ -60,7 +60,7 @@ class Viewers:
     def all(self) -> list[Viewer]:
         return list(self._viewers)
 
-    async def look(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
         """Every viewer learns that the look succeeded, and what it found."""
         spaces = {viewer.space_id for viewer in self._viewers}
         for forgotten in self._marks.keys() - spaces:
@@ -89,7 +89,7 @@ class ViewerAuthorization:
     def is_needed(self) -> bool:
         return self._viewers.is_needed
 
-    async def look(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
         viewers = self._viewers.all()
         asked = [
             [viewer.session_key for viewer in viewers], [viewer.user_id for viewer in viewers],

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 
 from locks.engine.execution import run
 from locks.events.history.histogram import bucket_of
-from locks.events.history.rollup import Tally, add_tallies
+from locks.events.history.rollup import UsageCounts, add_usage
 from locks.management.demo_data import WORK
 from locks.models import Event, Space
 
-TALLIES_AT_ONCE = 2_000
+BATCH_SIZE = 2_000
 # Who waits asks for a minute at most, and gives up then; most come when the work is nearly done.
 MAX_WAIT = timedelta(seconds=60)
 NEARLY_DONE = timedelta(seconds=90)
@@ -23,7 +23,7 @@ class Demand:
     def __init__(self, *, space: Space, chance: random.Random) -> None:
         self._space = space
         self._chance = chance
-        self._tallies: dict[datetime, Tally] = {}
+        self._counts: dict[datetime, UsageCounts] = {}
         self._work = {work.name: work for work in WORK}
 
     def count(self, events: Iterable[Event]) -> None:
@@ -36,37 +36,37 @@ class Demand:
         """Another second: some ask in vain for what is held, and some have waited for a minute."""
         for name in held:
             if name in self._work and self._chance.random() < self._work[name].refused / 60:
-                tally = self._tally(now)
-                tally.refused += 1
-                tally.names[name] = tally.names.get(name, 0) + 1
+                counts = self._counts_at(now)
+                counts.refused += 1
+                counts.names[name] = counts.names.get(name, 0) + 1
         for name in gave_up:
             self._count_wait(name, end=now, waited=MAX_WAIT)
         self._write()
 
     def _write(self) -> None:
-        kept = [self._tallies[minute] for minute in sorted(self._tallies)]
-        for start in range(0, len(kept), TALLIES_AT_ONCE):
-            run(add_tallies(kept[start : start + TALLIES_AT_ONCE]))
-        self._tallies = {}
+        kept = [self._counts[minute] for minute in sorted(self._counts)]
+        for start in range(0, len(kept), BATCH_SIZE):
+            run(add_usage(kept[start : start + BATCH_SIZE]))
+        self._counts = {}
 
     def _count_hold(self, name: str, *, end: datetime, held: timedelta) -> None:
         work = self._work[name]
         for _ in range(self._about(work.refused * held.total_seconds() / 60)):
-            tally = self._tally(end - held * self._chance.random())
-            tally.refused += 1
-            tally.names[name] = tally.names.get(name, 0) + 1
+            counts = self._counts_at(end - held * self._chance.random())
+            counts.refused += 1
+            counts.names[name] = counts.names.get(name, 0) + 1
         for _ in range(self._about(work.waits)):
             self._count_wait(name, end=end, waited=min(MAX_WAIT, min(held, NEARLY_DONE) * self._chance.random()))
         for beat in range(1, int(held.total_seconds() / max(1, work.ttl_seconds / 2))):
-            self._tally(end - held + timedelta(seconds=beat * work.ttl_seconds / 2)).renewed += 1
+            self._counts_at(end - held + timedelta(seconds=beat * work.ttl_seconds / 2)).renewed += 1
 
     def _count_wait(self, name: str, *, end: datetime, waited: timedelta) -> None:
         milliseconds = waited.total_seconds() * 1000
-        tally = self._tally(end)
-        tally.waited += 1
-        tally.waits[bucket_of(milliseconds)] = tally.waits.get(bucket_of(milliseconds), 0) + 1
-        waits, together = tally.waited_names.get(name, (0, 0))
-        tally.waited_names[name] = (waits + 1, together + round(milliseconds))
+        counts = self._counts_at(end)
+        counts.waited += 1
+        counts.waits[bucket_of(milliseconds)] = counts.waits.get(bucket_of(milliseconds), 0) + 1
+        waits, together = counts.waited_names.get(name, (0, 0))
+        counts.waited_names[name] = (waits + 1, together + round(milliseconds))
 
     def _about(self, usual: float) -> int:
         """A number of things that happen so often on average, and come in bursts."""
@@ -77,10 +77,10 @@ class Demand:
             left -= 1
         return number
 
-    def _tally(self, at: datetime) -> Tally:
+    def _counts_at(self, at: datetime) -> UsageCounts:
         minute = at.replace(second=0, microsecond=0)
-        if minute not in self._tallies:
-            self._tallies[minute] = Tally(
+        if minute not in self._counts:
+            self._counts[minute] = UsageCounts(
                 space_id=self._space.pk, minute=minute.isoformat(), waits=defaultdict(int), names={}, waited_names={}
             )
-        return self._tallies[minute]
+        return self._counts[minute]

@@ -673,7 +673,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='delivery',
-            index=models.Index(condition=models.Q(('status', 'pending')), fields=['webhook', 'lock_name', 'id'], name='delivery_in_line'),
+            index=models.Index(condition=models.Q(('status', 'pending')), fields=['webhook', 'lock_name', 'id'], name='delivery_by_name'),
         ),
         migrations.AddIndex(
             model_name='delivery',
@@ -685,11 +685,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='delivery',
-            index=models.Index(condition=models.Q(('status', 'pending'), _negated=True), fields=['finished_at'], name='delivery_to_forget'),
+            index=models.Index(condition=models.Q(('status', 'pending'), _negated=True), fields=['finished_at'], name='delivery_to_purge'),
         ),
         migrations.AddConstraint(
             model_name='delivery',
-            constraint=models.UniqueConstraint(fields=('webhook', 'event_id'), name='delivery_of_an_event_is_one'),
+            constraint=models.UniqueConstraint(fields=('webhook', 'event_id'), name='delivery_unique_event'),
         ),
         migrations.AddConstraint(
             model_name='delivery',

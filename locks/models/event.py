@@ -1,7 +1,7 @@
-"""The audit history: append-only, in monthly partitions, with names as they were.
+"""The audit history: append-only, in monthly partitions, with names as they were at the time.
 
-No foreign keys: an event outlives what it speaks of, and writing one must not lock another row. The database
-itself refuses to change or delete events (see the migration); retention drops whole partitions.
+No foreign keys: an event outlives the rows it refers to, and writing one must not lock another row. The database
+refuses to change or delete events (see the migration); retention drops whole partitions.
 """
 
 from django.db import models
@@ -76,10 +76,10 @@ class Channel(models.TextChoices):
 
 
 class Event(models.Model):
-    # In the database the key is (id, at), since a partitioned table's key contains the partition's column.
+    # In the database the key is (id, at): the key of a partitioned table must contain the partition column.
     id = models.BigAutoField(primary_key=True)
     at = models.DateTimeField(db_default=Now())
-    # One of EventKind; not as choices, so that a new kind needs no migration.
+    # One of EventKind; without `choices`, so that a new kind needs no migration.
     kind = models.TextField()
     team_id = models.BigIntegerField(null=True)
     space_id = models.BigIntegerField(null=True)

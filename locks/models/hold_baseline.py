@@ -1,4 +1,4 @@
-"""What is usual for locks that have been held for a while, worked out once a hold from the sample_size before it."""
+"""How long a lock is usually held, computed once for each long hold from the holds before it."""
 
 from django.db import models
 from django.db.models import Q
@@ -8,15 +8,15 @@ from locks.models.space import Space
 
 
 class HoldBaseline(models.Model):
-    # No constraint: the engine removes idle rows, and a row here whose lock has gone means nothing.
+    # Without a foreign key: the engine deletes idle locks, and a baseline without its lock is harmless.
     lock_id = models.BigIntegerField(primary_key=True)
     fencing_token = models.BigIntegerField()
     space_id = models.BigIntegerField()
-    # How many earlier sample_size were looked at, the middle one of them, and what nine in ten stayed below.
+    # How many earlier holds were sampled, their median and their 90th percentile.
     sample_size = models.PositiveSmallIntegerField()
     median_ms = models.BigIntegerField(null=True)
     p90_ms = models.BigIntegerField(null=True)
-    # From when on the hold is far longer than usual; null when too little is known.
+    # When the hold becomes anomalous; null with too few samples.
     anomalous_after = models.DateTimeField(null=True)
 
     class Meta:
@@ -34,7 +34,7 @@ class HoldBaseline(models.Model):
 
 
 class StuckCount(models.Model):
-    """How many locks of a space needed somebody when a task last looked: the number beside Stuck on every page."""
+    """How many locks of a space were stuck when a task last counted them: shown beside Stuck on every page."""
 
     space = models.OneToOneField(Space, on_delete=models.CASCADE, primary_key=True, related_name="stuck_count")
     stuck = models.PositiveIntegerField()

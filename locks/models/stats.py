@@ -1,4 +1,4 @@
-"""Statistics by space and minute, for charts: counts, distributions that can be added up, and contended names."""
+"""Statistics by space and minute: counts, histograms of durations, and contended names."""
 
 from django.db import models
 
@@ -9,8 +9,8 @@ class Measure(models.TextChoices):
 
 
 class StatsMinute(models.Model):
-    """What happened in a space in a minute. Ends and beginnings of leases are counted from the history, each event
-    once; what leaves no event (renewals, refusals, waits) is counted by the servers."""
+    """Counts of a space in a minute. Acquisitions and ends of leases are counted from the history, each event once;
+    renewals, refusals and waits leave no event and are counted by the servers."""
 
     pk = models.CompositePrimaryKey("space_id", "minute")
     space_id = models.BigIntegerField()
@@ -31,7 +31,7 @@ class StatsMinute(models.Model):
 
 
 class StatsHistogram(models.Model):
-    """One bar of a distribution of durations: see locks.events.history.histogram for what a bucket spans."""
+    """One bucket of a histogram of durations; locks.events.history.histogram defines the buckets."""
 
     pk = models.CompositePrimaryKey("space_id", "minute", "measure", "bucket")
     space_id = models.BigIntegerField()
@@ -48,8 +48,8 @@ class StatsHistogram(models.Model):
 
 
 class StatsContention(models.Model):
-    """How often a name was asked for while somebody else had it, and how often and how long claims stood in line for
-    it; only the most contended names of a minute."""
+    """How often a name was refused, and how often and how long requests were queued for it; only the most contended
+    names of a minute."""
 
     pk = models.CompositePrimaryKey("space_id", "minute", "name")
     space_id = models.BigIntegerField()
@@ -67,7 +67,7 @@ class StatsContention(models.Model):
 
 
 class EventCursor(models.Model):
-    """How far a reader of the history has got in commit order: it has seen every transaction before this one."""
+    """How far a reader of the history in commit order has read: every transaction before this one."""
 
     reader = models.TextField(primary_key=True)
     commit_position = models.BigIntegerField()

@@ -1,4 +1,4 @@
-"""Webhooks, what is to be delivered to them, and each attempt to."""
+"""Webhooks, their deliveries, and the attempts of each delivery."""
 
 import secrets
 import uuid
@@ -16,8 +16,8 @@ def new_public_id() -> str:
 
 
 class Webhook(models.Model):
-    """`cursor_commit_position` and `cursor_event_id` are how far the history has become deliveries: both change in one commit, so the history
-    itself is the outbox, and nothing is written for a webhook when something happens to a lock."""
+    """Deliveries have been created up to the event at `cursor_commit_position` and `cursor_event_id`. The cursor moves
+    in the commit that creates them, so the history is the outbox, and changes of locks write nothing here."""
 
     space = models.ForeignKey(Space, on_delete=models.CASCADE, related_name="webhooks")
     public_id = models.CharField(max_length=19, unique=True, default=new_public_id, editable=False)
@@ -25,7 +25,7 @@ class Webhook(models.Model):
     # Empty: all of them.
     kinds = ArrayField(models.CharField(max_length=32), default=list, blank=True)
     prefix = models.CharField(max_length=256, blank=True, default="")
-    # Encrypted (see locks.events.webhooks.encryption): it has to sign, so a digest would not do.
+    # Encrypted (see locks.events.webhooks.encryption), not hashed: it is needed to sign.
     secret = models.BinaryField(editable=False)
     previous_secret = models.BinaryField(null=True, editable=False)
     previous_secret_until = models.DateTimeField(null=True, editable=False)
@@ -36,10 +36,10 @@ class Webhook(models.Model):
     )
     cursor_commit_position = models.BigIntegerField(editable=False)
     cursor_event_id = models.BigIntegerField(editable=False)
-    # Attempts in a row that failed, and until when it is left alone because of them.
+    # Failed attempts in a row, and until when no other is made because of them.
     consecutive_failures = models.PositiveIntegerField(default=0, editable=False)
     backoff_until = models.DateTimeField(null=True, editable=False)
-    # When a delivery was last taken in hand: whoever has waited longest is next.
+    # When a delivery was last claimed: the webhook that has waited longest is next.
     last_claimed_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
@@ -57,7 +57,7 @@ class DeliveryStatus(models.TextChoices):
 
 
 class Delivery(models.Model):
-    """One event for one webhook, with all that is sent of it: the history may be gone before a dead letter is."""
+    """One event for one webhook, with everything that is sent: the history may be purged before the delivery is."""
 
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
     public_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
@@ -73,9 +73,9 @@ class Delivery(models.Model):
     status = models.TextField(choices=DeliveryStatus, default=DeliveryStatus.PENDING)
     attempts = models.PositiveIntegerField(default=0)
     next_attempt_at = models.DateTimeField(null=True)
-    # Given up with the first attempt that fails after this.
+    # The first attempt that fails after this makes it dead.
     deadline_at = models.DateTimeField()
-    # Somebody is delivering it. If they died, somebody else may from then on.
+    # A worker is sending it. From then on, another one may.
     claimed_until = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
 
@@ -83,8 +83,8 @@ class Delivery(models.Model):
         db_table = "octo_delivery"
         verbose_name_plural = "deliveries"
         constraints = (
-            # Whoever reads the history twice writes nothing twice.
-            models.UniqueConstraint(fields=("webhook", "event_id"), name="delivery_of_an_event_is_one"),
+            # Reading an event twice does not create a second delivery.
+            models.UniqueConstraint(fields=("webhook", "event_id"), name="delivery_unique_event"),
             models.CheckConstraint(
                 condition=Q(status=DeliveryStatus.PENDING, next_attempt_at__isnull=False, finished_at__isnull=True)
                 | Q(~Q(status=DeliveryStatus.PENDING), finished_at__isnull=False),
@@ -95,11 +95,11 @@ class Delivery(models.Model):
             models.Index(
                 fields=("webhook", "next_attempt_at", "id"), condition=Q(status="pending"), name="delivery_due"
             ),
-            # Whether an earlier one of the same name is still on its way.
-            models.Index(fields=("webhook", "lock_name", "id"), condition=Q(status="pending"), name="delivery_in_line"),
+            # Finds earlier pending deliveries of the same name.
+            models.Index(fields=("webhook", "lock_name", "id"), condition=Q(status="pending"), name="delivery_by_name"),
             models.Index(fields=("webhook", "-id"), name="delivery_latest"),
             models.Index(fields=("webhook", "-id"), condition=Q(status="dead"), name="delivery_dead"),
-            models.Index(fields=("finished_at",), condition=~Q(status="pending"), name="delivery_to_forget"),
+            models.Index(fields=("finished_at",), condition=~Q(status="pending"), name="delivery_to_purge"),
         )
 
     def __str__(self) -> str:
@@ -107,7 +107,7 @@ class Delivery(models.Model):
 
 
 class DeliveryAttempt(models.Model):
-    """What came of it: a status, or why there was none. What the receiver wrote is not kept."""
+    """The status of the response, or why there was none. The body of the response is not kept."""
 
     delivery = models.ForeignKey(Delivery, on_delete=models.CASCADE, related_name="log")
     number = models.PositiveIntegerField()

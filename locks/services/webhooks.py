@@ -1,6 +1,6 @@
-"""Creating, changing and deleting webhooks, their secrets, tests and replays: each with its event in the history.
+"""Creates, changes and deletes webhooks, rotates secrets, sends tests and replays: each with its event in the history.
 
-Each looks again, under the team's lock, whether whoever acts still may; it raises NotAllowed if not.
+Each checks again, under the team's lock, that the actor still has permission, and raises NotAllowed if not.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ from locks.models import Delivery, DeliveryStatus, EventKind, Space, Webhook
 from locks.services.audit import Actor, record
 from locks.services.teams import reauthorize
 
-MAX_IN_A_SPACE = 50
-# A test is worth something only at once.
+MAX_WEBHOOKS_PER_SPACE = 50
+# A test that fails for so long is not repeated.
 TEST_MINUTES = 1
 
 
-class TooMany(Exception):
-    """The space has as many webhooks as it may have."""
+class TooManyWebhooks(Exception):
+    """The space has MAX_WEBHOOKS_PER_SPACE already."""
 
 
 def _detail(webhook: Webhook) -> dict[str, Any]:
@@ -40,20 +40,20 @@ def _detail(webhook: Webhook) -> dict[str, Any]:
 
 
 def _without_query(url: str) -> str:
-    """Some put a secret there."""
+    """It may contain a secret."""
     return url.partition("?")[0]
 
 
 @transaction.atomic
 def create(*, actor: Actor, space: Space, url: str, kinds: Sequence[str] = (), prefix: str = "") -> tuple[str, Webhook]:
-    """The secret, which nothing else will ever show again, and the webhook. It hears of what happens from now on.
-    Raises BadTarget and TooMany."""
+    """Returns the secret, which is not shown again, and the webhook, which gets events from now on.
+    Raises InvalidTarget and TooManyWebhooks."""
     parse_target(url, allowed=settings.WEBHOOK_NETWORKS)
     reauthorize(actor=actor, space=space)
-    # One after the other, so that the limit holds.
+    # Serialises creation in a space, so that the limit holds.
     Space.objects.select_for_update(no_key=True).get(pk=space.pk)
-    if Webhook.objects.filter(space=space).count() >= MAX_IN_A_SPACE:
-        raise TooMany
+    if Webhook.objects.filter(space=space).count() >= MAX_WEBHOOKS_PER_SPACE:
+        raise TooManyWebhooks
     position = run(current_position())
     secret = new_secret()
     webhook = Webhook.objects.create(
@@ -79,12 +79,12 @@ def change(
     kinds: Sequence[str] | None = None,
     prefix: str | None = None,
 ) -> Webhook:
-    """Raises BadTarget."""
-    changed = _locked(webhook, actor=actor)
+    """Raises InvalidTarget."""
+    changed = _lock(webhook, actor=actor)
     if url is not None:
         parse_target(url, allowed=settings.WEBHOOK_NETWORKS)
         changed.url = url
-        # Another receiver deserves another try.
+        # A new receiver starts without backoff.
         changed.consecutive_failures, changed.backoff_until = 0, None
     if kinds is not None:
         changed.kinds = sorted(set(kinds))
@@ -97,8 +97,8 @@ def change(
 
 @transaction.atomic
 def pause(*, actor: Actor, webhook: Webhook) -> Webhook:
-    """Nothing is sent until it is resumed; then it goes on where it was."""
-    paused = _locked(webhook, actor=actor)
+    """Nothing is sent until it is resumed; then it continues where it was."""
+    paused = _lock(webhook, actor=actor)
     if paused.paused_at is None:
         Webhook.objects.filter(pk=paused.pk).update(paused_at=Now())
         record(EventKind.WEBHOOK_PAUSED, actor=actor, space=paused.space, detail=_detail(paused))
@@ -108,7 +108,7 @@ def pause(*, actor: Actor, webhook: Webhook) -> Webhook:
 
 @transaction.atomic
 def resume(*, actor: Actor, webhook: Webhook) -> Webhook:
-    resumed = _locked(webhook, actor=actor)
+    resumed = _lock(webhook, actor=actor)
     if resumed.paused_at is not None:
         Webhook.objects.filter(pk=resumed.pk).update(paused_at=None, consecutive_failures=0, backoff_until=None)
         record(EventKind.WEBHOOK_RESUMED, actor=actor, space=resumed.space, detail=_detail(resumed))
@@ -118,8 +118,8 @@ def resume(*, actor: Actor, webhook: Webhook) -> Webhook:
 
 @transaction.atomic
 def rotate_secret(*, actor: Actor, webhook: Webhook, overlap: timedelta) -> str:
-    """A new secret. For the overlap, deliveries are signed with the old one as well."""
-    rotated = _locked(webhook, actor=actor)
+    """Returns the new secret. During the overlap, deliveries are signed with the old one as well."""
+    rotated = _lock(webhook, actor=actor)
     secret = new_secret()
     Webhook.objects.filter(pk=rotated.pk).update(
         secret=encrypt(secret),
@@ -136,18 +136,18 @@ def rotate_secret(*, actor: Actor, webhook: Webhook, overlap: timedelta) -> str:
 @transaction.atomic
 def delete(*, actor: Actor, webhook: Webhook) -> None:
     """With its deliveries, the dead ones included."""
-    deleted = _locked(webhook, actor=actor)
+    deleted = _lock(webhook, actor=actor)
     record(EventKind.WEBHOOK_DELETED, actor=actor, space=deleted.space, detail=_detail(deleted))
     deleted.delete()
 
 
 @transaction.atomic
 def send_test(*, actor: Actor, webhook: Webhook) -> Delivery:
-    """A delivery that says only that it is a test, ahead of all that waits."""
+    """A delivery of kind `test`, which is sent before all pending ones."""
     reauthorize(actor=actor, space=webhook.space)
     event = record(EventKind.WEBHOOK_TESTED, actor=actor, space=webhook.space, detail={"webhook": webhook.public_id})
     event.refresh_from_db()
-    # The receiver may just have been mended.
+    # The receiver may just have been repaired.
     Webhook.objects.filter(pk=webhook.pk).update(backoff_until=None)
     delivery = Delivery.objects.create(
         webhook=webhook,
@@ -163,14 +163,14 @@ def send_test(*, actor: Actor, webhook: Webhook) -> Delivery:
 
 @transaction.atomic
 def replay(*, actor: Actor, webhook: Webhook, delivery: Delivery | None = None) -> int:
-    """Sends one that is finished once more, or all the dead ones; for another day. Tells how many."""
+    """Queues one finished delivery again, or all dead ones, for another day. Returns how many."""
     reauthorize(actor=actor, space=webhook.space)
-    chosen = Delivery.objects.filter(webhook=webhook)
+    deliveries = Delivery.objects.filter(webhook=webhook)
     if delivery is None:
-        chosen = chosen.filter(status=DeliveryStatus.DEAD)
+        deliveries = deliveries.filter(status=DeliveryStatus.DEAD)
     else:
-        chosen = chosen.filter(pk=delivery.pk).exclude(status=DeliveryStatus.PENDING)
-    replayed = chosen.update(
+        deliveries = deliveries.filter(pk=delivery.pk).exclude(status=DeliveryStatus.PENDING)
+    replayed = deliveries.update(
         status=DeliveryStatus.PENDING,
         attempts=0,
         next_attempt_at=Now(),
@@ -187,6 +187,6 @@ def replay(*, actor: Actor, webhook: Webhook, delivery: Delivery | None = None) 
     return replayed
 
 
-def _locked(webhook: Webhook, *, actor: Actor) -> Webhook:
+def _lock(webhook: Webhook, *, actor: Actor) -> Webhook:
     reauthorize(actor=actor, space=webhook.space)
     return Webhook.objects.select_for_update(of=("self",)).select_related("space").get(pk=webhook.pk)

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, exp
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release
-from locks.events.history.rollup import Tally, add_tallies
+from locks.events.history.rollup import UsageCounts, add_usage
 from locks.models import BulkRelease, Delivery, Event, Lock, Role, Space, Team, Token, User, Waiter
 from locks.models.token import PRESETS
 from locks.services import invites, webhooks
@@ -155,9 +155,9 @@ def leave_long_words(space: Space, person: User) -> None:
         deadline_at="2999-01-01T00:00Z",
     )  # fmt: skip
     minute = timezone.now().replace(second=0, microsecond=0).isoformat()
-    counted = Tally(space_id=space.pk, minute=minute, refused=9_999, waited=999, waits={30: 999},
+    counted = UsageCounts(space_id=space.pk, minute=minute, refused=9_999, waited=999, waits={30: 999},
                     names={LONG_NAME: 9_999}, waited_names={LONG_NAME: (999, 99_999)})  # fmt: skip
-    run(add_tallies([counted]))
+    run(add_usage([counted]))
     snooze(space=space, lock_name=LONG_NAME, fencing_token=held.fencing_token, owner=LONG_OWNER, hours=4,
            note=LONG_REASON, actor=actor)  # fmt: skip
     chosen = [SelectedLock(name=names[2], fencing_token=in_bulk.fencing_token, owner=LONG_OWNER)]
@@ -193,7 +193,7 @@ def furnish(space: Space) -> str:
     for status in ("pending", "delivered", "dead"):
         delivery = webhooks.send_test(actor=shell, webhook=webhook)
         delivery.log.create(number=1, duration_ms=1234, status=503)
-        delivery.log.create(number=2, duration_ms=20, error="Nobody listens there.")
+        delivery.log.create(number=2, duration_ms=20, error="Connection refused: nothing listens at that port.")
         finished = None if status == "pending" else timezone.now()
         Delivery.objects.filter(pk=delivery.pk).update(status=status, attempts=2, finished_at=finished)
     webhooks.pause(actor=shell, webhook=webhook)

@@ -46,18 +46,18 @@ def create(space: Space, url: str) -> tuple[str, Webhook]:
     return webhooks.create(actor=Actor.of_shell(), space=space, url=url)
 
 
-def takes(digest: str, *names: str, **terms) -> None:
-    run(acquire([requests.Acquire(digest=digest, name=name, **terms) for name in names]))
+def acquire_all(digest: str, *names: str, **options) -> None:
+    run(acquire([requests.Acquire(digest=digest, name=name, **options) for name in names]))
 
 
-def sooner(webhook: Webhook) -> None:
-    """As if the time had come for the next attempt, and for what died with its worker."""
+def make_due(webhook: Webhook) -> None:
+    """Also what was claimed by a worker that died."""
     webhook.deliveries.filter(status="pending").update(next_attempt_at="2026-01-01T00:00Z", claimed_until=None)
     Webhook.objects.filter(pk=webhook.pk).update(backoff_until=None)
 
 
-def test_bad_receivers_are_retried_and_hold_up_neither_the_others_nor_the_sweep(space, digest, data, receiver) -> None:
-    bad = {path: create(space, receiver.url + path)[1] for path in ("/fails", "/hangs", "/redirects", "/told")}
+def test_bad_receivers_are_retried_and_delay_neither_the_others_nor_the_sweep(space, digest, data, receiver) -> None:
+    bad = {path: create(space, receiver.url + path)[1] for path in ("/fails", "/hangs", "/redirects", "/configured")}
     pouring = create(space, f"{receiver.url}/pours")[1]
     secret, good = create(space, f"{receiver.url}/well")
     receiver.status = 503
@@ -65,24 +65,26 @@ def test_bad_receivers_are_retried_and_hold_up_neither_the_others_nor_the_sweep(
     with running_worker(data):
         test = webhooks.send_test(actor=Actor.of_shell(), webhook=bad["/fails"])
         eventually(test.log.exists, "the test was tried")
-        takes(digest, *names)
-        takes(digest, "short", ttl_seconds=1)
-        eventually(lambda: len(receiver.at("/hangs")) > 0, "the hanging one has been asked")
-        # While it hangs: all the others get theirs, and leases that run out are recorded.
+        acquire_all(digest, *names)
+        acquire_all(digest, "short", ttl_seconds=1)
+        eventually(lambda: len(receiver.at("/hangs")) > 0, "the hanging one was called")
+        # While it hangs, all others get their deliveries, and expired leases are recorded.
         eventually(lambda: good.deliveries.filter(status="delivered").count() == 10, "all for the good one")
         eventually(lambda: pouring.deliveries.filter(status="delivered").count() == 10, "all for the pouring one")
         eventually(lambda: Event.objects.filter(kind="expired", lock_name="short").exists(), "the sweep")
-        for path in ("/fails", "/redirects", "/told"):
+        for path in ("/fails", "/redirects", "/configured"):
             eventually(lambda path=path: bad[path].deliveries.filter(log__isnull=False).exists(), f"{path} was tried")
             failed = bad[path].deliveries.filter(log__isnull=False).first()
             assert failed.status == "pending"
             assert failed.next_attempt_at > failed.created_at
             bad[path].refresh_from_db()
             assert bad[path].backoff_until is not None
-        # One that comes back gets everything after all.
+        # After an outage, a receiver gets everything.
         receiver.status = 200
-        sooner(bad["/told"])
-        eventually(lambda: not bad["/told"].deliveries.exclude(status="delivered").exists(), "all after the outage")
+        make_due(bad["/configured"])
+        eventually(
+            lambda: not bad["/configured"].deliveries.exclude(status="delivered").exists(), "all after the outage"
+        )
     for received in receiver.at("/well"):
         assert received.is_signed_with(secret)
         assert not received.is_signed_with("whsec_another")
@@ -102,14 +104,14 @@ def test_nothing_is_lost_when_the_worker_is_killed(space, digest, data, receiver
     old = secret
     names = [f"n{number}" for number in range(20)]
     with running_worker(data) as worker:
-        takes(digest, *names[:10])
-        eventually(lambda: len(receiver.at("/slowly")) >= 3, "some are on their way")
-        takes(digest, *names[10:])
+        acquire_all(digest, *names[:10])
+        eventually(lambda: len(receiver.at("/slowly")) >= 3, "some were sent")
+        acquire_all(digest, *names[10:])
         kill(worker)
     assert Delivery.objects.filter(status="pending").exists() or Delivery.objects.count() < 20
     secret = webhooks.rotate_secret(actor=Actor.of_shell(), webhook=webhook, overlap=timedelta(hours=1))
     with running_worker(data):
-        sooner(webhook)
+        make_due(webhook)
         eventually(lambda: webhook.deliveries.filter(status="delivered").count() == 20, "all of them")
     received = receiver.at("/slowly")
     assert {one.json["lock_name"] for one in received} == set(names)

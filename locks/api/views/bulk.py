@@ -1,9 +1,5 @@
 """Many locks at once: claim-next, acquire-all, renew-all, release-all, and the list."""
 
-import base64
-import binascii
-from datetime import datetime
-
 import msgspec
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiExample
@@ -17,19 +13,20 @@ from locks.api.parsing import (
     MAX_BODY_OF_MANY,
     check_name,
     check_names,
-    check_text,
     check_ttl,
     decoder,
     query_choice,
+    query_cursor,
     query_number,
     query_text,
 )
-from locks.api.usage_counters import tallies
+from locks.api.usage_counters import usage_counters
 from locks.api.waiting import park_for_all
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire_all, claim_next, listing, release, renew
 from locks.engine.verdicts import Verdict
+from locks.pagination import Moment, Text, encode
 
 _CLAIM_NEXT = decoder(schemas.ClaimNextBody)
 _ACQUIRE_ALL = decoder(schemas.AcquireAllBody)
@@ -84,7 +81,7 @@ class AcquireAllView(LockApiView):
             self.note(request, rows[0], waits=True)
             return park_for_all(asked, wait_seconds=body.wait_seconds)
         self.note(request, rows[0])
-        tallies.count(rows[1:])
+        usage_counters.count(rows[1:])
         return answer(responses.acquired_together(rows))
 
 
@@ -115,7 +112,7 @@ class RenewAllView(LockApiView):
             )
         )
         self.note(request, rows[0])
-        tallies.count(rows[1:])
+        usage_counters.count(rows[1:])
         return answer(schemas.RenewResults(results=[responses.renew_result(row) for row in rows]))
 
 
@@ -144,27 +141,12 @@ class ReleaseAllView(LockApiView):
         return answer(schemas.ReleaseResults(results=[responses.release_result(row) for row in rows]))
 
 
-class Position(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Where a page ended: the key of its last lock in the order it was sorted by."""
+class LockCursor(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The key of a page's last lock, in the order that the list is sorted by."""
 
     sort: str
-    name: str
-    time: datetime | None = None
-
-    def encode(self) -> str:
-        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
-
-    @classmethod
-    def decode(cls, text: str, *, sort: str) -> "Position":
-        try:
-            raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-            position = msgspec.json.decode(raw, type=cls)
-        except (binascii.Error, ValueError, msgspec.DecodeError):
-            raise invalid_input(422, "cursor must be a next_cursor of an earlier page.") from None
-        if position.sort != sort or (sort != "name" and position.time is None):
-            raise invalid_input(422, "cursor belongs to a list that was sorted otherwise.")
-        check_text("cursor", position.name)
-        return position
+    name: Text
+    time: Moment | None = None
 
 
 class LocksView(LockApiView):
@@ -178,10 +160,10 @@ class LocksView(LockApiView):
         parameters=[
             query("prefix", OpenApiTypes.STR, "Only names that start with this."),
             query("owner", OpenApiTypes.STR, "Only locks of this owner."),
-            query("status", {"type": "string", "enum": list(STATUSES)}, "Held ones unless asked."),
-            query("sort", {"type": "string", "enum": list(SORTS)}, "By time only for held ones."),
-            query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "100 unless asked."),
-            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the page before."),
+            query("status", {"type": "string", "enum": list(STATUSES)}, "Default: held."),
+            query("sort", {"type": "string", "enum": list(SORTS)}, "Sorting by time needs status=held."),
+            query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "Default: 100."),
+            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the previous page."),
         ],
     )
     def get(self, request: Request) -> HttpResponse:
@@ -189,11 +171,12 @@ class LocksView(LockApiView):
         sort = query_choice(django_request, "sort", SORTS)
         status = query_choice(django_request, "status", STATUSES)
         if sort != "name" and status != "held":
-            raise invalid_input(422, f"sort={sort} goes with status=held only.")
+            raise invalid_input(422, f"sort={sort} requires status=held.")
         limit = query_number(django_request, "limit", default=100, lowest=1, highest=1000)
         prefix = query_text(django_request, "prefix") or ""
-        cursor = query_text(django_request, "cursor")
-        after = Position.decode(cursor, sort=sort) if cursor else None
+        after = query_cursor(django_request, LockCursor)
+        if after and (after.sort != sort or (sort != "name" and after.time is None)):
+            raise invalid_input(422, "cursor belongs to a list with another sort order.")
         rows = run(
             listing(
                 requests.Listing(
@@ -202,7 +185,7 @@ class LocksView(LockApiView):
                     owner=query_text(django_request, "owner"),
                     status=status,
                     sort=sort,
-                    limit=limit,
+                    limit=limit + 1,
                     after_name=after.name if after else "",
                     after_time=after.time.isoformat() if after and after.time else None,
                 )
@@ -210,9 +193,9 @@ class LocksView(LockApiView):
         )
         self.note(request, rows[0])
         responses.raise_api_error(rows[0], scope="locks:read")
-        locks = [responses.lock(row.status, row) for row in rows if row.name is not None]
-        last = rows[-1]
-        more = len(locks) == limit and last.name is not None
+        # Without any lock there is still a row, for the total.
+        locks = [responses.lock(row.status, row) for row in rows[:limit] if row.name is not None]
+        last, more = rows[:limit][-1], len(rows) > limit
         time = {"expires_at": last.expires_at, "acquired_at": last.acquired_at}.get(sort)
         return answer(
             schemas.LockPage(
@@ -220,6 +203,6 @@ class LocksView(LockApiView):
                 total=min(last.total, MAX_EXACTLY_COUNTED),
                 total_is_at_least=last.total > MAX_EXACTLY_COUNTED,
                 prefix=prefix,
-                next_cursor=Position(sort=sort, name=last.name or "", time=time).encode() if more else None,
+                next_cursor=encode(LockCursor(sort=sort, name=last.name or "", time=time)) if more else None,
             )
         )

@@ -1,4 +1,4 @@
-"""Deliveries of a webhook: what became of them, a test, and once more."""
+"""Deliveries of a webhook: their results, a test delivery, replays."""
 
 from datetime import datetime
 from typing import Literal
@@ -12,16 +12,17 @@ from locks.api.base_view import answer
 from locks.api.errors import ApiError, Code
 from locks.api.exceptions import not_found
 from locks.api.openapi_hooks import OpenApiTypes, describe, query
-from locks.api.parsing import after_cursor, query_choice, query_number
+from locks.api.parsing import query_choice, query_cursor, query_number
 from locks.api.views.webhooks import WebhookEndpoint
 from locks.models import Delivery
+from locks.pagination import IdCursor, fetch_page
 from locks.services import webhooks
 
 STATUSES = ("all", "pending", "delivered", "dead")
 
 
 class Attempt(msgspec.Struct, kw_only=True):
-    """`status` is the HTTP status that was answered; without one, `problem` says why."""
+    """`status` is the HTTP status of the answer; without one, `problem` says why."""
 
     at: datetime
     took_ms: int
@@ -53,7 +54,7 @@ class Replayed(msgspec.Struct, kw_only=True):
     replayed: int
 
 
-def _delivery(delivery: Delivery) -> DeliveryDescription:
+def _description(delivery: Delivery) -> DeliveryDescription:
     return DeliveryDescription(
         id=delivery.public_id,
         event_id=str(delivery.event_id),
@@ -74,49 +75,49 @@ def _delivery(delivery: Delivery) -> DeliveryDescription:
 class TestView(WebhookEndpoint):
     @describe(
         "test_webhook",
-        "Deliver a test",
+        "Send a test delivery",
         tag="Webhooks",
         scope="webhooks:manage",
         answers={202: DeliveryDescription},
         errors=(404,),
-        description="It is on its way within a second or two, also while the webhook is paused; the list of deliveries "
-        "tells what came of it.",
+        description="Sent within a second or two, also while the webhook is paused. The deliveries show the result.",
     )
     def post(self, request: Request, public_id: str) -> HttpResponse:
         delivery = webhooks.send_test(actor=self.actor(request), webhook=self.webhook(request, public_id))
-        return answer(_delivery(delivery), status=202)
+        return answer(_description(delivery), status=202)
 
 
 class DeliveriesView(WebhookEndpoint):
     @describe(
         "list_deliveries",
-        "What was delivered, and what was not",
+        "Deliveries of a webhook, with their attempts",
         tag="Webhooks",
         scope="webhooks:manage",
         answers={200: DeliveryPage},
         errors=(404, 422),
         parameters=[
-            query("status", {"type": "string", "enum": list(STATUSES)}, "All unless asked."),
-            query("limit", {"type": "integer", "minimum": 1, "maximum": 100}, "50 unless asked."),
-            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the page before."),
+            query("status", {"type": "string", "enum": list(STATUSES)}, "Default: all."),
+            query("limit", {"type": "integer", "minimum": 1, "maximum": 100}, "Default: 50."),
+            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the previous page."),
         ],
     )
     def get(self, request: Request, public_id: str) -> HttpResponse:
         webhook = self.webhook(request, public_id)
         status = query_choice(request._request, "status", STATUSES)
         limit = query_number(request._request, "limit", default=50, lowest=1, highest=100)
-        found = Delivery.objects.filter(webhook=webhook).prefetch_related("log").order_by("-id")
+        deliveries = Delivery.objects.filter(webhook=webhook).prefetch_related("log")
         if status != "all":
-            found = found.filter(status=status)
-        page = list(after_cursor(request._request, found)[:limit])
-        more = str(page[-1].pk) if len(page) == limit else None
-        return answer(DeliveryPage(deliveries=[_delivery(delivery) for delivery in page], next_cursor=more))
+            deliveries = deliveries.filter(status=status)
+        page = fetch_page(deliveries, by=IdCursor, limit=limit, cursor=query_cursor(request._request, IdCursor))
+        return answer(
+            DeliveryPage(deliveries=[_description(delivery) for delivery in page.rows], next_cursor=page.older)
+        )
 
 
 class ReplayView(WebhookEndpoint):
     @describe(
         "replay_deliveries",
-        "Deliver all dead letters once more",
+        "Send all failed deliveries again",
         tag="Webhooks",
         scope="webhooks:manage",
         answers={202: Replayed},
@@ -130,7 +131,7 @@ class ReplayView(WebhookEndpoint):
 class ReplayOneView(WebhookEndpoint):
     @describe(
         "replay_delivery",
-        "Deliver one once more",
+        "Send one delivery again",
         tag="Webhooks",
         scope="webhooks:manage",
         answers={202: Replayed},
@@ -143,5 +144,5 @@ class ReplayOneView(WebhookEndpoint):
             raise not_found()
         replayed = webhooks.replay(actor=self.actor(request), webhook=webhook, delivery=delivery)
         if not replayed:
-            raise ApiError(409, Code.CONFLICT, "It is still being delivered.")
+            raise ApiError(409, Code.CONFLICT, "The delivery is still pending.")
         return answer(Replayed(replayed=replayed), status=202)

@@ -12,13 +12,14 @@ from rest_framework.request import Request
 from locks.api.base_view import answer
 from locks.api.errors import invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, OpenApiTypes, describe, query
-from locks.api.parsing import check_name, query_choice, query_number, query_text
+from locks.api.parsing import check_name, query_choice, query_cursor, query_number, query_text
 from locks.api.views.tokens import TokenEndpoint
 from locks.events.history.export import as_csv, as_json_lines
 from locks.events.history.filters import Filter, Visibility
-from locks.events.history.pages import BadCursor, Cursor, in_utc, page
+from locks.events.history.pages import page
 from locks.events.history.serializers import HistoryEvent, serialize
 from locks.models import EventKind, Scope, Token
+from locks.pagination import TimeCursor, to_utc
 from locks.services.audit import record
 
 FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
@@ -29,9 +30,13 @@ _KINDS = {"type": "string", "pattern": f"^({_KIND}(,{_KIND})*)?$"}
 _FILTERS = [
     query("kind", _KINDS, f"Only events of these kinds, joined by commas: {', '.join(EventKind.values)}."),
     query("owner", OpenApiTypes.STR, "Only leases of this owner."),
-    query("actor", OpenApiTypes.STR, "Only what this person or token did, by its name at the time."),
-    query("token", OpenApiTypes.STR, "Only leases of the token with this public id, and what became of the token."),
-    query("request_id", OpenApiTypes.STR, "Only what this request did."),
+    query("actor", OpenApiTypes.STR, "Only acts of this person or token, by its name at the time."),
+    query(
+        "token",
+        OpenApiTypes.STR,
+        "Only leases of the token with this public id, and its own issue, rotation and revocation.",
+    ),
+    query("request_id", OpenApiTypes.STR, "Only events of this request."),
     query("since", _TIME, "At this time or later."),
     query("until", _TIME, "Before this time."),
 ]
@@ -40,14 +45,14 @@ _NAMES = [
     query("prefix", OpenApiTypes.STR, "Only names that start with this."),
 ]
 _PAGING = [
-    query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "100 unless asked."),
+    query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "Default: 100."),
     query("cursor", OpenApiTypes.STR, "The `next_cursor` or `previous_cursor` of another page."),
 ]
 
 
 class EventPage(msgspec.Struct, kw_only=True):
-    """Newest first. `next_cursor` leads to older events, `previous_cursor` to newer ones; null where there are none
-    or, on the first page, none yet."""
+    """Newest first. `next_cursor` leads to older events, `previous_cursor` to newer ones; null where there are none,
+    and on the first page."""
 
     events: list[HistoryEvent]
     next_cursor: str | None
@@ -57,31 +62,21 @@ class EventPage(msgspec.Struct, kw_only=True):
 class HistoryEndpoint(TokenEndpoint):
     scope = Scope.AUDIT_READ
 
-    def reach(self, request: Request) -> Visibility:
+    def visibility(self, request: Request) -> Visibility:
         token = cast(Token, request.auth)
         return Visibility(space_id=token.space_id, prefixes=tuple(token.prefixes))
 
-    def page(self, request: Request, asked: Filter) -> HttpResponse:
+    def page(self, request: Request, filters: Filter) -> HttpResponse:
         limit = query_number(request._request, "limit", default=100, lowest=1, highest=1000)
-        text = query_text(request._request, "cursor")
-        try:
-            cursor = Cursor.decode(text) if text else None
-        except BadCursor:
-            raise invalid_input(422, "cursor must be a next_cursor or previous_cursor of another page.") from None
-        found = page(self.reach(request), asked, limit=limit, cursor=cursor)
-        return answer(
-            EventPage(
-                events=serialize(found.events),
-                next_cursor=found.older.encode() if found.older else None,
-                previous_cursor=found.newer.encode() if found.newer else None,
-            )
-        )
+        cursor = query_cursor(request._request, TimeCursor)
+        found = page(self.visibility(request), filters, limit=limit, cursor=cursor)
+        return answer(EventPage(events=serialize(found.rows), next_cursor=found.older, previous_cursor=found.newer))
 
 
 class EventsView(HistoryEndpoint):
     @describe(
         "list_events",
-        "What happened in the space",
+        "Events of the space",
         tag="History",
         scope="audit:read",
         answers={200: EventPage},
@@ -95,7 +90,7 @@ class EventsView(HistoryEndpoint):
 class LockHistoryView(HistoryEndpoint):
     @describe(
         "lock_history",
-        "What happened to a lock",
+        "Events of a lock",
         tag="History",
         scope="audit:read",
         answers={200: EventPage},
@@ -103,7 +98,7 @@ class LockHistoryView(HistoryEndpoint):
         parameters=[NAME, *_FILTERS, *_PAGING],
     )
     def get(self, request: Request, name: str) -> HttpResponse:
-        prefixes = self.reach(request).prefixes
+        prefixes = self.visibility(request).prefixes
         if prefixes and not check_name(name).startswith(prefixes):
             raise name_not_allowed(name)
         return self.page(request, replace(_filter(request), name=check_name(name), prefix=None))
@@ -112,12 +107,12 @@ class LockHistoryView(HistoryEndpoint):
 class ExportView(HistoryEndpoint):
     @extend_schema(
         operation_id="export_events",
-        summary="Take the history with you",
+        summary="Export the history",
         description="Streamed, newest first, with the filters of the list. An export is itself an event.\n\n"
         "Scope: `audit:read`.",
         tags=["History"],
         parameters=[
-            query("format", {"type": "string", "enum": list(FORMATS)}, "CSV unless asked."),
+            query("format", {"type": "string", "enum": list(FORMATS)}, "Default: csv."),
             *_NAMES,
             *_FILTERS,
         ],
@@ -131,9 +126,9 @@ class ExportView(HistoryEndpoint):
                 for status, description in {
                     401: "No token, or one that is unknown, revoked or expired.",
                     403: "The token lacks the scope.",
-                    422: "A parameter has no such value.",
+                    422: "A parameter has an invalid value.",
                     429: "Too many requests; see Retry-After.",
-                    500: "Our fault; the request id leads to it in the logs.",
+                    500: "Server error; the logs have it under the request id.",
                     503: "The database cannot be reached; see Retry-After.",
                 }.items()
             },
@@ -142,15 +137,15 @@ class ExportView(HistoryEndpoint):
     def get(self, request: Request) -> HttpResponseBase:
         token = cast(Token, request.auth)
         format_ = query_choice(request._request, "format", tuple(FORMATS))
-        asked = _filter(request)
-        wanted: dict[str, Any] = msgspec.to_builtins(asked)
+        filters = _filter(request)
+        fields: dict[str, Any] = msgspec.to_builtins(filters)
         record(
             EventKind.HISTORY_EXPORTED,
             actor=self.actor(request),
             space=token.space,
-            detail={"format": format_, **{field: value for field, value in wanted.items() if value}},
+            detail={"format": format_, **{field: value for field, value in fields.items() if value}},
         )
-        lines = (as_csv if format_ == "csv" else as_json_lines)(self.reach(request), asked)
+        lines = (as_csv if format_ == "csv" else as_json_lines)(self.visibility(request), filters)
         return StreamingHttpResponse(
             lines,
             headers={
@@ -162,19 +157,19 @@ class ExportView(HistoryEndpoint):
 
 
 def _filter(request: Request) -> Filter:
-    asked = request._request
-    text = query_text(asked, "kind")
+    django_request = request._request
+    text = query_text(django_request, "kind")
     kinds = tuple(text.split(",")) if text else ()
     if unknown := [kind for kind in kinds if kind not in EventKind.values]:
-        raise invalid_input(422, f"kind '{unknown[0]}' is none of: {', '.join(EventKind.values)}.")
+        raise invalid_input(422, f"kind '{unknown[0]}' is not one of: {', '.join(EventKind.values)}.")
     return Filter(
         kinds=kinds,
-        name=query_text(asked, "name"),
-        prefix=query_text(asked, "prefix"),
-        owner=query_text(asked, "owner"),
-        actor=query_text(asked, "actor"),
-        token=query_text(asked, "token"),
-        request_id=query_text(asked, "request_id"),
+        name=query_text(django_request, "name"),
+        prefix=query_text(django_request, "prefix"),
+        owner=query_text(django_request, "owner"),
+        actor=query_text(django_request, "actor"),
+        token=query_text(django_request, "token"),
+        request_id=query_text(django_request, "request_id"),
         since=_time(request, "since"),
         until=_time(request, "until"),
     )
@@ -190,4 +185,4 @@ def _time(request: Request, name: str) -> datetime | None:
         time = None
     if time is None or time.tzinfo is None:
         raise invalid_input(422, f"{name} must be a time like 2026-01-31T12:00:00Z.")
-    return in_utc(time)
+    return to_utc(time)

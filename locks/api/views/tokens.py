@@ -17,10 +17,11 @@ from locks.api.base_view import ApiView, answer, no_content, request_id
 from locks.api.errors import ApiError, Code, invalid_input, scope_missing
 from locks.api.exceptions import not_found
 from locks.api.openapi_hooks import OpenApiTypes, describe, query
-from locks.api.parsing import after_cursor, decoder, parse_body, query_choice, query_number
+from locks.api.parsing import decoder, parse_body, query_choice, query_cursor, query_number
 from locks.api.usage_flusher import usage
 from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
+from locks.pagination import IdCursor, fetch_page
 from locks.services import tokens
 from locks.services.audit import Actor
 from locks.services.force_release import held_by_token
@@ -149,7 +150,7 @@ class TokenEndpoint(ApiView):
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
         token = _own(request)
-        usage.note(
+        usage.record(
             digest=bytes(token.digest),
             space_id=token.space_id,
             address=request.META.get("REMOTE_ADDR"),
@@ -196,17 +197,16 @@ class TokensView(TokenEndpoint):
     )
     def get(self, request: Request) -> HttpResponse:
         own = _own(request)
-        known = Token.objects.select_related("created_by").filter(space_id=own.space_id).order_by("-id")
+        known = Token.objects.select_related("created_by").filter(space_id=own.space_id)
         revoked = request.GET.get("revoked", "false").lower()
         if revoked not in ("true", "false"):
             raise invalid_input(422, "revoked must be true or false.")
         if revoked == "false":
             known = known.filter(revoked_at__isnull=True)
         limit = query_number(request._request, "limit", default=_MAX_LISTED, lowest=1, highest=_MAX_LISTED)
-        page = list(after_cursor(request._request, known)[:limit])
-        shown = [token for token in page if is_within(own, token.prefixes)]
-        more = str(page[-1].pk) if len(page) == limit else None
-        return answer(TokenList(tokens=_listed(shown, space=own.space), next_cursor=more))
+        page = fetch_page(known, by=IdCursor, limit=limit, cursor=query_cursor(request._request, IdCursor))
+        shown = [token for token in page.rows if is_within(own, token.prefixes)]
+        return answer(TokenList(tokens=_listed(shown, space=own.space), next_cursor=page.older))
 
     @describe(
         "issue_token",

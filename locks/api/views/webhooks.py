@@ -1,4 +1,4 @@
-"""Webhooks: create, list, change, pause, delete; their secrets."""
+"""Webhooks: create, list, change, pause, delete, rotate the secret."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Literal, TypeAlias, cast
@@ -15,11 +15,11 @@ from locks.api.openapi_hooks import describe
 from locks.api.parsing import check_text, decoder, parse_body
 from locks.api.schemas import TEXT_PATTERN
 from locks.api.views.tokens import TokenEndpoint, is_within
-from locks.events.webhooks.urls import MAX_URL, BadTarget
+from locks.events.webhooks.urls import MAX_URL, InvalidTarget
 from locks.models import Scope, Token, Webhook
 from locks.services import webhooks
 
-MAX_OVERLAP = 7 * 86_400
+MAX_OVERLAP_SECONDS = 7 * 86_400
 
 Kind: TypeAlias = Literal["acquired", "released", "expired", "force_released"]
 Url: TypeAlias = Annotated[
@@ -29,7 +29,7 @@ Prefix: TypeAlias = Annotated[str, Meta(max_length=256, extra_json_schema={"patt
 
 
 class WebhookDescription(msgspec.Struct, kw_only=True):
-    """`kinds` empty: all. `failures` counts the attempts in a row that failed."""
+    """Empty `kinds` means all. `failures` counts failed attempts in a row."""
 
     id: str
     url: str
@@ -52,7 +52,7 @@ class CreateBody(msgspec.Struct, kw_only=True):
 
 
 class ChangeBody(msgspec.Struct, kw_only=True):
-    """What is left out stays as it is."""
+    """Fields that are left out keep their value."""
 
     url: Url | UnsetType = UNSET
     kinds: Annotated[list[Kind], Meta(max_length=4)] | UnsetType = UNSET
@@ -61,13 +61,13 @@ class ChangeBody(msgspec.Struct, kw_only=True):
 
 
 class CreatedWebhook(WebhookDescription, kw_only=True):
-    """With the secret, which no other answer contains."""
+    """With the secret, which no other response contains."""
 
     secret: str
 
 
 class RotateSecretBody(msgspec.Struct, kw_only=True):
-    overlap_seconds: Annotated[int, Meta(ge=0, le=MAX_OVERLAP)] = 86_400
+    overlap_seconds: Annotated[int, Meta(ge=0, le=MAX_OVERLAP_SECONDS)] = 86_400
 
 
 class NewSecret(msgspec.Struct, kw_only=True):
@@ -103,38 +103,40 @@ class WebhookEndpoint(TokenEndpoint):
         return cast(Token, request.auth)
 
     def webhook(self, request: Request, public_id: str) -> Webhook:
-        """Of the token's space, and within its prefixes: others do not exist for it."""
+        """Raises 404 unless it belongs to the token's space and is within its prefixes."""
         own = self.own(request)
-        found = Webhook.objects.select_related("space").filter(space_id=own.space_id, public_id=public_id).first()
-        if found is None or not is_within(own, [found.prefix]):
+        webhook = Webhook.objects.select_related("space").filter(space_id=own.space_id, public_id=public_id).first()
+        if webhook is None or not is_within(own, [webhook.prefix]):
             raise not_found()
-        return found
+        return webhook
 
     def check_prefix(self, request: Request, prefix: str) -> None:
         check_text("prefix", prefix)
         if not is_within(self.own(request), [prefix]):
-            raise ApiError(403, Code.FORBIDDEN, "The prefix must be within those of the token itself.")
+            raise ApiError(403, Code.FORBIDDEN, "The prefix must be within the token's own prefixes.")
 
 
 class WebhooksView(WebhookEndpoint):
     @describe(
-        "list_webhooks", "The space's webhooks", tag="Webhooks", scope="webhooks:manage", answers={200: WebhookList}
+        "list_webhooks", "Webhooks of the space", tag="Webhooks", scope="webhooks:manage", answers={200: WebhookList}
     )
     def get(self, request: Request) -> HttpResponse:
         own = self.own(request)
-        known = Webhook.objects.filter(space_id=own.space_id)
-        return answer(WebhookList(webhooks=[_description(one) for one in known if is_within(own, [one.prefix])]))
+        visible = [
+            webhook for webhook in Webhook.objects.filter(space_id=own.space_id) if is_within(own, [webhook.prefix])
+        ]
+        return answer(WebhookList(webhooks=[_description(webhook) for webhook in visible]))
 
     @describe(
         "create_webhook",
-        "Have events delivered to a URL",
+        "Create a webhook",
         tag="Webhooks",
         scope="webhooks:manage",
         body=CreateBody,
         answers={201: CreatedWebhook},
         errors=(409,),
-        description="The answer has the secret that deliveries are signed with, once. Private addresses are refused, "
-        "here and at each attempt.",
+        description="The response contains the secret that deliveries are signed with; it is not shown again. Private "
+        "addresses are refused, here and at each attempt.",
     )
     def post(self, request: Request) -> HttpResponse:
         body = parse_body(request._request, _CREATE)
@@ -144,11 +146,11 @@ class WebhooksView(WebhookEndpoint):
                 actor=self.actor(request), space=self.own(request).space, url=body.url, kinds=body.kinds,
                 prefix=body.prefix,
             )  # fmt: skip
-        except BadTarget as bad:
-            raise invalid_input(422, str(bad)) from None
-        except webhooks.TooMany:
-            most = webhooks.MAX_IN_A_SPACE
-            raise ApiError(409, Code.CONFLICT, f"The space has {most} webhooks already. Delete one first.") from None
+        except InvalidTarget as error:
+            raise invalid_input(422, str(error)) from None
+        except webhooks.TooManyWebhooks:
+            limit = webhooks.MAX_WEBHOOKS_PER_SPACE
+            raise ApiError(409, Code.CONFLICT, f"The space has {limit} webhooks already. Delete one first.") from None
         webhook.refresh_from_db()
         response = answer(CreatedWebhook(secret=secret, **_describe(webhook)), status=201)  # type: ignore[arg-type]
         response["Cache-Control"] = "no-store"
@@ -176,29 +178,29 @@ class WebhookView(WebhookEndpoint):
         body_required=False,
         answers={200: WebhookDescription},
         errors=(404,),
-        description="A paused webhook loses nothing: when it is resumed it goes on where it was in the history.",
+        description="A paused webhook loses no events: when it is resumed, it continues where it was in the history.",
     )
     def patch(self, request: Request, public_id: str) -> HttpResponse:
         webhook = self.webhook(request, public_id)
         body = parse_body(request._request, _CHANGE)
         actor = self.actor(request)
-        wanted = {
+        changes = {
             field: getattr(body, field) for field in ("url", "kinds", "prefix") if getattr(body, field) is not UNSET
         }
-        if "prefix" in wanted:
-            self.check_prefix(request, wanted["prefix"])
+        if "prefix" in changes:
+            self.check_prefix(request, changes["prefix"])
         try:
-            if wanted:
-                webhook = webhooks.change(actor=actor, webhook=webhook, **wanted)
-        except BadTarget as bad:
-            raise invalid_input(422, str(bad)) from None
+            if changes:
+                webhook = webhooks.change(actor=actor, webhook=webhook, **changes)
+        except InvalidTarget as error:
+            raise invalid_input(422, str(error)) from None
         if body.paused is not UNSET:
             webhook = (webhooks.pause if body.paused else webhooks.resume)(actor=actor, webhook=webhook)
         return answer(_description(webhook))
 
     @describe(
         "delete_webhook",
-        "Delete a webhook with its deliveries",
+        "Delete a webhook and its deliveries",
         tag="Webhooks",
         scope="webhooks:manage",
         answers={204: None},
@@ -212,14 +214,14 @@ class WebhookView(WebhookEndpoint):
 class RotateSecretView(WebhookEndpoint):
     @describe(
         "rotate_webhook_secret",
-        "Get a new secret",
+        "Rotate the secret",
         tag="Webhooks",
         scope="webhooks:manage",
         body=RotateSecretBody,
         body_required=False,
         answers={200: NewSecret},
         errors=(404,),
-        description="For `overlap_seconds`, a day unless asked, deliveries also carry the header "
+        description="For `overlap_seconds`, by default a day, deliveries also carry the header "
         "`X-OctoStore-Signature-Previous`, made with the old secret.",
     )
     def post(self, request: Request, public_id: str) -> HttpResponse:

@@ -1,13 +1,13 @@
 """The history of a space, newest first: a filter in the address, a page of events out of the database."""
 
 from dataclasses import dataclass, fields
-from datetime import datetime
 
 from django.http import QueryDict
 
 from locks.events.history.filters import Filter, Visibility
-from locks.events.history.pages import BadCursor, Cursor, in_utc, page
+from locks.events.history.pages import page
 from locks.models import Event, EventKind, Space, Token
+from locks.pagination import TimeCursor, cursor_at, encode
 
 ROWS = 50
 # So many new events are counted; beyond that there are "more".
@@ -76,40 +76,20 @@ class ActivityPage:
     news: str | None
 
 
-def cursor_of(query: QueryDict) -> Cursor | None:
-    try:
-        return Cursor.decode(text) if (text := query.get("cursor")) else None
-    except BadCursor:
-        return None
-
-
-def activity(*, space: Space, wanted: ActivityFilter, cursor: Cursor | None) -> ActivityPage:
+def activity(*, space: Space, wanted: ActivityFilter, cursor: TimeCursor | None) -> ActivityPage:
     found = page(Visibility(space_id=space.pk), wanted.asked, limit=ROWS, cursor=cursor)
-    newest = found.events[0] if found.events else None
-    seen = Cursor(towards="newer", at=newest.at, id=newest.pk) if newest else None
+    latest = {"cursor": encode(cursor_at(found.rows[0], by=TimeCursor, direction="newer"))} if found.rows else {}
     return ActivityPage(
-        events=found.events,
-        older=wanted.query(cursor=found.older.encode()) if found.older else None,
-        newer=wanted.query(cursor=found.newer.encode()) if found.newer else None,
-        news=wanted.query(**({"cursor": seen.encode()} if seen else {})) if cursor is None else None,
+        events=found.rows,
+        older=wanted.query(cursor=found.older) if found.older else None,
+        newer=wanted.query(cursor=found.newer) if found.newer else None,
+        news=wanted.query(**latest) if cursor is None else None,
     )
 
 
-def number_of_news(*, space: Space, wanted: ActivityFilter, seen: Cursor | None) -> int:
+def number_of_news(*, space: Space, wanted: ActivityFilter, seen: TimeCursor | None) -> int:
     """How many events that the filter finds came after; no more than MAX_NEWS are counted."""
-    return len(page(Visibility(space_id=space.pk), wanted.asked, limit=MAX_NEWS, cursor=seen).events)
-
-
-def position(text: str) -> tuple[datetime, int] | None:
-    """A place in a lock's history as an address carries it: the moment and the id of the last event seen."""
-    moment, _, number = text.rpartition("_")
-    if not (number.isascii() and number.isdigit() and len(number) < 19):
-        return None
-    try:
-        at = datetime.fromisoformat(moment)
-    except ValueError:
-        return None
-    return (in_utc(at), int(number)) if at.tzinfo is not None else None
+    return len(page(Visibility(space_id=space.pk), wanted.asked, limit=MAX_NEWS, cursor=seen).rows)
 
 
 def find_event(*, space: Space, event_id: int) -> Event | None:

@@ -11,7 +11,6 @@ from locks.dashboard.activity.queries import (
     KINDS,
     MAX_NEWS,
     ActivityFilter,
-    cursor_of,
     find_event,
     number_of_news,
     token_of,
@@ -21,6 +20,7 @@ from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.events.history.export import as_csv, as_json_lines
 from locks.events.history.filters import Visibility
 from locks.models import EventKind
+from locks.pagination import TimeCursor, decode_or_none
 from locks.services.audit import record
 
 FORMATS = {"csv": (as_csv, "text/csv; charset=utf-8"), "jsonl": (as_json_lines, "application/x-ndjson")}
@@ -30,7 +30,7 @@ FORMATS = {"csv": (as_csv, "text/csv; charset=utf-8"), "jsonl": (as_json_lines, 
 @space_required
 def activity(request: HttpRequest, place: SpaceContext) -> HttpResponse:
     wanted = ActivityFilter.of(request.GET)
-    cursor = cursor_of(request.GET)
+    cursor = decode_or_none(request.GET.get("cursor"), TimeCursor)
     context = {
         "wanted": wanted,
         "found": find_events(space=place.space, wanted=wanted, cursor=cursor),
@@ -48,7 +48,8 @@ def activity(request: HttpRequest, place: SpaceContext) -> HttpResponse:
 def news(request: HttpRequest, place: SpaceContext) -> HttpResponse:
     """How many events a page that shows the newest does not show yet."""
     wanted = ActivityFilter.of(request.GET)
-    number = number_of_news(space=place.space, wanted=wanted, seen=cursor_of(request.GET))
+    seen = decode_or_none(request.GET.get("cursor"), TimeCursor)
+    number = number_of_news(space=place.space, wanted=wanted, seen=seen)
     return JsonResponse({"new": number, "or_more": number >= MAX_NEWS})
 
 

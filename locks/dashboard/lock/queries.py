@@ -9,6 +9,7 @@ from locks.dashboard.durations import humanize, humanize_ms
 from locks.dashboard.lock_row import LockRow, State
 from locks.dashboard.metadata import Chip, chips
 from locks.models import Event, EventKind, Space, Waiter
+from locks.pagination import TimeCursor, encode
 
 HOLDS = 25
 MAX_WAITERS = 20
@@ -46,9 +47,9 @@ class Hold:
         return f"Taken by {self.actor_name}"
 
     @property
-    def position(self) -> str:
-        """Where the next page goes on."""
-        return f"{self.recorded_at.isoformat()}_{self.event_id}"
+    def cursor(self) -> str:
+        """Where the next page begins."""
+        return encode(TimeCursor(at=self.recorded_at, id=self.event_id))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,15 +71,14 @@ def has_history(*, space: Space, name: str) -> bool:
 
 
 def holds(
-    *, space: Space, name: str, since: datetime | None = None, before: tuple[datetime, int] | None = None, limit: int
+    *, space: Space, name: str, since: datetime | None = None, cursor: TimeCursor | None = None, limit: int
 ) -> list[Hold]:
-    before_at, before_id = before or (None, None)
     return fetch(
         "lock/ended_holds",
         Hold,
         {
-            "space_id": space.pk, "name": name, "since": since, "before_at": before_at, "before_id": before_id,
-            "rows": limit,
+            "space_id": space.pk, "name": name, "since": since, "before_at": cursor.at if cursor else None,
+            "before_id": cursor.id if cursor else None, "rows": limit,
         },
     )  # fmt: skip
 

@@ -5,11 +5,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from locks.dashboard.access import SpaceContext, space_required
-from locks.dashboard.activity.queries import position
 from locks.dashboard.lock.ownership_timeline import MAX_HOLDS, SPANS, ownership_timeline
 from locks.dashboard.lock.queries import HOLDS, find_lock, has_history, holds, next_step_text, percentiles, waiters
 from locks.dashboard.lock_row import longest_hold_ends_at
 from locks.dashboard.rendering import is_htmx_target, page, partial
+from locks.pagination import TimeCursor, decode_or_none
 
 
 @require_safe
@@ -25,7 +25,8 @@ def lock(request: HttpRequest, place: SpaceContext, name: str) -> HttpResponse:
     # Without a row there is no clock of the database at hand; the picture is not that exact.
     now = found.now if found else timezone.now()
     recent = holds(space=space, name=name, since=now - SPANS[span], limit=MAX_HOLDS)
-    listed = holds(space=space, name=name, before=position(request.GET.get("before", "")), limit=HOLDS + 1)
+    cursor = decode_or_none(request.GET.get("before"), TimeCursor)
+    listed = holds(space=space, name=name, cursor=cursor, limit=HOLDS + 1)
     context = {
         "name": name,
         "lock": found,
@@ -38,7 +39,7 @@ def lock(request: HttpRequest, place: SpaceContext, name: str) -> HttpResponse:
         "spans": list(SPANS),
         "percentiles": percentiles(recent),
         "holds": listed[:HOLDS],
-        "older": listed[HOLDS - 1].position if len(listed) > HOLDS else None,
+        "older": listed[HOLDS - 1].cursor if len(listed) > HOLDS else None,
     }
     if is_htmx_target(request, "board"):
         return partial(request, place, "lock/story.html", context)

@@ -1,13 +1,13 @@
 """A team as its page shows it: members, open invitations, spaces, and what people did to all of these."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from locks.dashboard.database import fetch
 from locks.models import Event, EventKind, Invite, Membership, Role, Space, Team, Token
+from locks.pagination import Page, TimeCursor, fetch_page
 from locks.services.invites import open_invites
 
 EVENTS = 50
@@ -46,13 +46,6 @@ class TeamSpace:
     tokens: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class TeamEvents:
-    events: list[Event]
-    # Where the next page goes on.
-    older: str | None
-
-
 def members(team: Team) -> list[Member]:
     """Admins first."""
     order = {Role.ADMIN: 0, Role.OPERATOR: 1, Role.VIEWER: 2}
@@ -84,15 +77,9 @@ def active_token_count(space: Space) -> int:
     return good.count()
 
 
-def team_events(team: Team, *, before: tuple[datetime, int] | None = None, limit: int = EVENTS) -> TeamEvents:
+def team_events(team: Team, *, cursor: TimeCursor | None = None, limit: int = EVENTS) -> Page[Event]:
     """What people did to the team, its tokens and its spaces; not what happened to locks."""
-    events = _of_team(team)
-    if before is not None:
-        at, number = before
-        events = events.filter(at__lte=at).filter(Q(at__lt=at) | Q(id__lt=number))
-    found = list(events.order_by("-at", "-id")[: limit + 1])
-    last = found[limit - 1] if len(found) > limit else None
-    return TeamEvents(events=found[:limit], older=f"{last.at.isoformat()}_{last.pk}" if last else None)
+    return fetch_page(_of_team(team), by=TimeCursor, limit=limit, cursor=cursor)
 
 
 # Sessions are named by no lock, and come and go with every process.

@@ -8,12 +8,12 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from locks.dashboard.access import SpaceContext, actor, admin_required, current_user, space_required
-from locks.dashboard.activity.queries import position
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.team.forms import ROLE_NOTES, RoleForm, TeamNameForm
 from locks.dashboard.team.queries import find_team_event, invitations, members, team_events, team_spaces
 from locks.models import Membership, Role, Token, User
+from locks.pagination import TimeCursor, decode_or_none
 from locks.services import members as actions
 from locks.services import teams
 
@@ -30,7 +30,7 @@ def team(request: HttpRequest, place: SpaceContext) -> HttpResponse:
         "team_spaces": there,
         "archived": archived if place.may_manage else [],
         "invites": invitations(place.team) if place.may_manage else [],
-        "latest": team_events(place.team, limit=LATEST).events if place.may_manage else [],
+        "latest": team_events(place.team, limit=LATEST).rows if place.may_manage else [],
     }
     return page(request, place, "team/page.html", context, active_page="team")
 
@@ -39,7 +39,7 @@ def team(request: HttpRequest, place: SpaceContext) -> HttpResponse:
 @space_required
 @admin_required
 def activity(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    found = team_events(place.team, before=position(request.GET.get("before", "")))
+    found = team_events(place.team, cursor=decode_or_none(request.GET.get("before"), TimeCursor))
     return page(request, place, "team/activity.html", {"found": found}, active_page="team")
 
 

@@ -3,7 +3,7 @@
 from django import forms
 from django.conf import settings
 
-from locks.events.webhooks.urls import MAX_URL, BadTarget, parse_target
+from locks.events.webhooks.urls import MAX_URL, InvalidTarget, parse_target
 
 KINDS = (
     ("acquired", "Acquired", "somebody got a lock"),
@@ -31,7 +31,7 @@ class WebhookForm(forms.Form):
         url: str = self.cleaned_data["url"]
         try:
             parse_target(url, allowed=settings.WEBHOOK_NETWORKS)
-        except BadTarget as bad:
+        except InvalidTarget as bad:
             raise forms.ValidationError(str(bad).replace("url", "The URL", 1)) from None
         return url
 

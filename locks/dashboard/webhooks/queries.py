@@ -6,8 +6,8 @@ from datetime import datetime
 from django.http import QueryDict
 
 from locks.dashboard.database import fetch
-from locks.events.webhooks.payloads import TEST
 from locks.models import Delivery, DeliveryStatus, Space
+from locks.pagination import IdCursor, decode_or_none, fetch_page
 
 ROWS = 30
 MAX_COUNTED = 1000
@@ -57,19 +57,18 @@ class WebhookRow:
 @dataclass(frozen=True, kw_only=True)
 class DeliveryFilter:
     status: str = ""
-    before: int | None = None
+    cursor: IdCursor | None = None
 
     @classmethod
     def of(cls, query: QueryDict) -> "DeliveryFilter":
-        status, before = query.get("status", ""), query.get("before", "")
-        good = before.isascii() and before.isdigit() and len(before) < 19
-        return cls(status=status if status in STATUSES else "", before=int(before) if good else None)
+        status = query.get("status", "")
+        return cls(status=status if status in STATUSES else "", cursor=decode_or_none(query.get("cursor"), IdCursor))
 
-    def older(self, last: Delivery) -> str:
+    def query(self, cursor: str) -> str:
         parameters = QueryDict(mutable=True)
         if self.status:
             parameters["status"] = self.status
-        parameters["before"] = str(last.pk)
+        parameters["cursor"] = cursor
         return f"?{parameters.urlencode()}"
 
 
@@ -94,18 +93,11 @@ def find_webhook(*, space: Space, public_id: str) -> WebhookRow | None:
 
 def deliveries(*, webhook: WebhookRow, wanted: DeliveryFilter) -> DeliveryPage:
     """Newest first, each with its attempts."""
-    found = Delivery.objects.filter(webhook_id=webhook.id).prefetch_related("log").order_by("-id")
+    found = Delivery.objects.filter(webhook_id=webhook.id).prefetch_related("log")
     if wanted.status:
         found = found.filter(status=wanted.status)
-    if wanted.before is not None:
-        found = found.filter(id__lt=wanted.before)
-    page = list(found[: ROWS + 1])
-    shown = page[:ROWS]
-    return DeliveryPage(deliveries=shown, older=wanted.older(shown[-1]) if len(page) > ROWS else None)
-
-
-def latest_test(*, webhook: WebhookRow) -> Delivery | None:
-    return Delivery.objects.filter(webhook_id=webhook.id, kind=TEST).prefetch_related("log").order_by("-id").first()
+    page = fetch_page(found, by=IdCursor, limit=ROWS, cursor=wanted.cursor)
+    return DeliveryPage(deliveries=page.rows, older=wanted.query(page.older) if page.older else None)
 
 
 def _in_words(number: int) -> str:

@@ -59,8 +59,8 @@ def create(request: HttpRequest, place: SpaceContext) -> HttpResponse:
         return _form_page(request, place, form, status=422)
     try:
         secret, made = actions.create(actor=actor(request), space=place.space, **_terms(form))
-    except actions.TooMany:
-        form.add_error(None, f"The space has {actions.MAX_IN_A_SPACE} webhooks already. Delete one first.")
+    except actions.TooManyWebhooks:
+        form.add_error(None, f"The space has {actions.MAX_WEBHOOKS_PER_SPACE} webhooks already. Delete one first.")
         return _form_page(request, place, form, status=409)
     return secret_page(request, place, secret, find(place, made.public_id))
 

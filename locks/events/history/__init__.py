@@ -1,1 +1,1 @@
-"""The audit history as its readers use it: filtered pages, exports, streams, statistics, and proof that it is whole."""
+"""The audit history: filtered pages, exports, statistics, retention, and a check that it agrees with the locks."""

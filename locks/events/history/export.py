@@ -1,4 +1,4 @@
-"""The history as CSV and as JSON Lines, made a batch at a time."""
+"""Exports the history as CSV or JSON Lines, a batch at a time."""
 
 import csv
 import io
@@ -11,9 +11,9 @@ from locks.events.history.filters import Filter, Visibility
 from locks.events.history.pages import iter_pages
 from locks.events.history.serializers import HistoryEvent, serialize
 
-BATCH = 1000
-# A spreadsheet takes a cell that begins with one of these for a formula and runs it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+BATCH_SIZE = 1000
+# A spreadsheet evaluates a cell that begins with one of these as a formula.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _COLUMNS = (
     "id", "at", "kind", "lock_name", "fencing_token", "owner", "holder_id", "metadata", "token", "actor_kind",
     "actor_name", "channel", "address", "request_id", "reason", "held_ms", "overdue_ms", "detail",
@@ -22,18 +22,18 @@ _COLUMNS = (
 _encode = msgspec.json.Encoder().encode
 
 
-def as_csv(reach: Visibility, asked: Filter) -> Iterator[bytes]:
-    """With a header, and with text that looks like a formula behind an apostrophe."""
+def as_csv(visibility: Visibility, filters: Filter) -> Iterator[bytes]:
+    """With a header line. Text that a spreadsheet would evaluate gets an apostrophe in front."""
     yield (",".join(_COLUMNS) + "\r\n").encode()
-    for events in iter_pages(reach, asked, batch=BATCH):
+    for events in iter_pages(visibility, filters, batch=BATCH_SIZE):
         text = io.StringIO()
         csv.writer(text).writerows(_cells(event) for event in serialize(events))
         yield text.getvalue().encode()
 
 
-def as_json_lines(reach: Visibility, asked: Filter) -> Iterator[bytes]:
+def as_json_lines(visibility: Visibility, filters: Filter) -> Iterator[bytes]:
     encoder = msgspec.json.Encoder()
-    for events in iter_pages(reach, asked, batch=BATCH):
+    for events in iter_pages(visibility, filters, batch=BATCH_SIZE):
         yield encoder.encode_lines(serialize(events))
 
 
@@ -47,4 +47,4 @@ def _cells(event: HistoryEvent) -> list[Any]:
 
 
 def _text(value: str | None) -> str | None:
-    return f"'{value}" if value is not None and value.startswith(_FORMULA) else value
+    return f"'{value}" if value is not None and value.startswith(_FORMULA_STARTS) else value

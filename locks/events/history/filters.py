@@ -1,13 +1,11 @@
-"""What part of the history is asked for. One filter for the API, the pages and the exports.
-
-Every field that is set narrows the result, and each has an index; see migrations/0006_history_upkeep.sql.
-"""
+"""Which part of the history a reader asks for: one filter for the API, the pages and the exports."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Q, QuerySet
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import BigIntegerField, Func, Q, QuerySet, Value
 
 from locks.models import Event, Token
 
@@ -17,8 +15,8 @@ _SURROGATES = range(0xD800, 0xE000)
 
 @dataclass(frozen=True, kw_only=True)
 class Visibility:
-    """What the reader may see: one space, and there only names with one of the prefixes if there are any. Events that
-    speak of no lock are hidden from whoever is bound to prefixes."""
+    """What the reader may see: one space and, if there are prefixes, only locks whose names start with one of them.
+    Events without a lock are hidden from readers with prefixes."""
 
     space_id: int
     prefixes: tuple[str, ...] = ()
@@ -26,57 +24,80 @@ class Visibility:
 
 @dataclass(frozen=True, kw_only=True)
 class Filter:
+    """Each field that is set narrows the result; each is backed by an index (migrations/0002_event_history.sql)."""
+
     kinds: tuple[str, ...] = ()
     name: str | None = None
     prefix: str | None = None
     owner: str | None = None
-    # Who acted, by the name as it was.
+    # The name, at that time, of the person or token that acted.
     actor: str | None = None
-    # The public id of the token whose lease it was, or that was issued, rotated or revoked.
+    # The public id of the token that held the lease, or that was issued, rotated or revoked.
     token: str | None = None
     request_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 
 
-def select(reach: Visibility, asked: Filter) -> QuerySet[Event]:
-    """In no order yet."""
-    events = Event.objects.filter(space_id=reach.space_id)
-    if reach.prefixes:
-        events = events.filter(_within(reach.prefixes))
-    if asked.kinds:
-        events = events.filter(kind__in=asked.kinds) if len(asked.kinds) > 1 else events.filter(kind=asked.kinds[0])
-    if asked.prefix:
-        events = events.filter(_within([asked.prefix]))
-    if asked.token is not None:
-        token = Token.objects.filter(space_id=reach.space_id, public_id=asked.token).first()
+def select(visibility: Visibility, filters: Filter) -> QuerySet[Event]:
+    """Unordered."""
+    events = Event.objects.filter(space_id=visibility.space_id)
+    if visibility.prefixes:
+        events = events.filter(_with_prefixes(visibility.prefixes))
+    if filters.kinds:
+        events = events.filter(kind__in=filters.kinds)
+    if filters.prefix:
+        events = events.filter(_with_prefixes([filters.prefix]))
+    terms: list[Value | Func] = []
+    token_id = None
+    if filters.owner is not None:
+        terms.append(_hash(filters.owner, salt=visibility.space_id))
+    if filters.actor is not None:
+        terms.append(_hash(filters.actor, salt=-visibility.space_id))
+    if filters.token is not None:
+        token = Token.objects.filter(space_id=visibility.space_id, public_id=filters.token).first()
         if token is None:
             return events.none()
-        events = events.filter(token_id=token.pk)
-    exactly = {
-        "lock_name": asked.name,
-        "owner": asked.owner,
-        "actor_name": asked.actor,
-        "request_id": asked.request_id,
-        "at__gte": asked.since,
-        "at__lt": asked.until,
+        token_id = token.pk
+        terms.append(Value(token_id, BigIntegerField()))
+    if terms:
+        events = events.alias(terms=_TERMS).filter(terms__contains=terms)
+    conditions = {
+        "lock_name": filters.name,
+        "owner": filters.owner,
+        "actor_name": filters.actor,
+        "token_id": token_id,
+        "request_id": filters.request_id,
+        "at__gte": filters.since,
+        "at__lt": filters.until,
     }
-    return events.filter(**{field: value for field, value in exactly.items() if value is not None})
+    return events.filter(**{field: value for field, value in conditions.items() if value is not None})
 
 
-def _within(prefixes: Iterable[str]) -> Q:
-    """As ranges, which an index can find; the column's order is that of code points."""
-    found = Q()
+# The expression of the index event_of_terms.
+_TERMS = Func(
+    "space_id", "owner", "token_id", "actor_name",
+    function="octo_event_terms", output_field=ArrayField(BigIntegerField()),
+)  # fmt: skip
+
+
+def _hash(text: str, *, salt: int) -> Func:
+    return Func(Value(text), Value(salt), function="hashtextextended", output_field=BigIntegerField())
+
+
+def _with_prefixes(prefixes: Iterable[str]) -> Q:
+    """As ranges, which an index can find: the column is ordered by code point."""
+    condition = Q()
     for prefix in prefixes:
         names = Q(lock_name__gte=prefix)
-        if (beyond := _first_beyond(prefix)) is not None:
-            names &= Q(lock_name__lt=beyond)
-        found |= names
-    return found
+        if (end := _end_of_range(prefix)) is not None:
+            names &= Q(lock_name__lt=end)
+        condition |= names
+    return condition
 
 
-def _first_beyond(prefix: str) -> str | None:
-    """The first text in order that is after everything that starts with the prefix."""
+def _end_of_range(prefix: str) -> str | None:
+    """The first text in order after all texts that start with the prefix."""
     kept = prefix.rstrip(chr(_MAX_CHARACTER))
     if not kept:
         return None

@@ -1,4 +1,4 @@
-"""Learns from the history how long each lock is usually held, for what has been held for a while."""
+"""How long each lock is usually held, computed from its history for every hold that lasts longer than a minute."""
 
 from pathlib import Path
 from typing import Any
@@ -6,33 +6,33 @@ from typing import Any
 from locks.engine.operations import Operation
 from locks.engine.statements import Statement
 
-# One commit for so many locks. What is left is learned the next time.
-LOCKS_AT_ONCE = 2_000
-MAX_ROUNDS = 10
+# Locks per commit and commits per run; the next run computes the rest.
+BATCH_SIZE = 2_000
+MAX_BATCHES = 10
 
 _DIRECTORY = Path(__file__).parent / "sql"
 
 
-def _only(column: Any = None) -> Any:
+def _only_column(column: Any = None) -> Any:
     return column
 
 
-_LEARN = Statement("usual_holds", (_DIRECTORY / "hold_baselines.sql").read_text(), _only, prepared=False)
-_FORGET = Statement(
-    "purge_hold_baselines", (_DIRECTORY / "purge_hold_baselines.sql").read_text(), _only, prepared=False
+_COMPUTE = Statement("hold_baselines", (_DIRECTORY / "hold_baselines.sql").read_text(), _only_column, prepared=False)
+_PURGE = Statement(
+    "purge_hold_baselines", (_DIRECTORY / "purge_hold_baselines.sql").read_text(), _only_column, prepared=False
 )
 
 
 def compute_hold_baselines() -> Operation[int]:
-    """Tells how many holds were judged."""
-    learned = 0
-    for _round in range(MAX_ROUNDS):
-        (number,) = yield _LEARN, [LOCKS_AT_ONCE]
-        learned += number
-        if number < LOCKS_AT_ONCE:
+    """Returns for how many holds a baseline was computed."""
+    computed = 0
+    for _batch in range(MAX_BATCHES):
+        (number,) = yield _COMPUTE, [BATCH_SIZE]
+        computed += number
+        if number < BATCH_SIZE:
             break
-    return learned
+    return computed
 
 
 def purge_hold_baselines() -> Operation[None]:
-    yield _FORGET, []
+    yield _PURGE, []

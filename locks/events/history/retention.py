@@ -1,6 +1,6 @@
-"""How long things are kept: partitions of the history are made ahead and dropped when they are old, statistics too.
+"""Retention: partitions of the history are created ahead and dropped when they are old; old statistics are deleted.
 
-Nothing here waits for a lock on the history: what cannot be had at once is left to the next run.
+Nothing here waits for a lock on the history: where one is not free at once, the step is left to the next run.
 """
 
 from datetime import timedelta
@@ -15,17 +15,17 @@ MONTHS_AHEAD = 3
 
 
 def make_partitions() -> int:
-    """This month's and the next ones'. Tells how many could not be had."""
-    missed = 0
+    """For this month and the next ones. Returns how many could not be created."""
+    missing = 0
     for months in range(MONTHS_AHEAD + 1):
-        missed += not _done("SELECT octo_event_partition((now() + %s * interval '1 month')::date)", months)
-    return missed
+        missing += not _try("SELECT octo_event_partition((now() + %s * interval '1 month')::date)", months)
+    return missing
 
 
 def drop_partitions(*, days: int) -> list[str]:
-    """Those that have only events older than so many days, each in a transaction of its own."""
+    """Drops those whose events are all older than so many days, each in its own transaction."""
     dropped: list[str] = []
-    while name := _done("SELECT octo_event_drop_oldest(now() - %s * interval '1 day')", days):
+    while name := _try("SELECT octo_event_drop_oldest(now() - %s * interval '1 day')", days):
         dropped.append(name)
     return dropped
 
@@ -35,7 +35,8 @@ def drop_statistics(*, days: int) -> None:
         model.objects.filter(minute__lt=Now() - timedelta(days=days)).delete()
 
 
-def _done(statement: str, parameter: int) -> str | None:
+def _try(statement: str, parameter: int) -> str | None:
+    """None if a lock was not free."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(statement, [parameter])

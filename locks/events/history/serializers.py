@@ -1,4 +1,4 @@
-"""One event as readers see it. There is no lease id in it: the history never has one."""
+"""Events as the API and the exports show them. The history never contains a lease id."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -10,7 +10,7 @@ from locks.models import Event, Token
 
 
 class HistoryActor(msgspec.Struct, kw_only=True):
-    """Who did it, with the name as it was then."""
+    """The person, token or system that acted, with its name at the time."""
 
     kind: Literal["token", "user", "system"]
     name: str
@@ -18,7 +18,7 @@ class HistoryActor(msgspec.Struct, kw_only=True):
 
 class HistoryEvent(msgspec.Struct, kw_only=True):
     """`token` is the public id of the token concerned: the holder's, or the one that was issued or revoked.
-    `overdue_ms` tells how long after its expiry the end of a lease was recorded."""
+    `overdue_ms` is how long after the expiry of a lease its end was recorded."""
 
     id: int
     at: datetime
@@ -40,16 +40,16 @@ class HistoryEvent(msgspec.Struct, kw_only=True):
 
 
 def serialize(events: Sequence[Event]) -> list[HistoryEvent]:
-    """With one more query, for the tokens."""
+    """With one query more, for the tokens."""
     public_ids = dict(
         Token.objects.filter(pk__in={event.token_id for event in events if event.token_id}).values_list(
             "pk", "public_id"
         )
     )
-    return [_entry(event, public_ids) for event in events]
+    return [_serialize(event, public_ids) for event in events]
 
 
-def _entry(event: Event, public_ids: dict[int, str]) -> HistoryEvent:
+def _serialize(event: Event, public_ids: dict[int, str]) -> HistoryEvent:
     return HistoryEvent(
         id=event.pk,
         at=event.at,
@@ -60,8 +60,8 @@ def _entry(event: Event, public_ids: dict[int, str]) -> HistoryEvent:
         holder_id=event.holder_id,
         metadata=event.metadata,
         token=public_ids.get(event.token_id) if event.token_id else None,
-        actor=HistoryActor(kind=event.actor_kind, name=event.actor_name),  # type: ignore[arg-type]
-        channel=event.channel,  # type: ignore[arg-type]
+        actor=HistoryActor(kind=event.actor_kind, name=event.actor_name),  # type: ignore[arg-type]  # a text column
+        channel=event.channel,  # type: ignore[arg-type]  # a text column
         address=event.address,
         request_id=event.request_id,
         reason=event.reason,

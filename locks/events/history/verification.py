@@ -1,4 +1,4 @@
-"""Proof that the history is whole: re-played, it gives the lock table, and no two leases of a name overlap."""
+"""Checks the history: replayed, it must give the lock table, and no two leases of a name may overlap."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ import msgspec
 from locks.engine.operations import Operation
 from locks.engine.statements import Statement
 
-MAX_NAMED = 20
+MAX_CONTRADICTIONS = 20
 
 
 class Contradiction(msgspec.Struct):
@@ -26,7 +26,7 @@ class Contradiction(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class Verification:
-    """The earliest contradictions, at most MAX_NAMED of them, and how many leases were looked at."""
+    """How many leases were checked, and the earliest contradictions, at most MAX_CONTRADICTIONS."""
 
     leases: int
     contradictions: list[Contradiction]
@@ -36,7 +36,7 @@ _VERIFY = Statement("verify", (Path(__file__).parent / "sql" / "verify.sql").rea
 
 
 def verify() -> Operation[Verification]:
-    rows = yield _VERIFY, [MAX_NAMED]
+    rows = yield _VERIFY, [MAX_CONTRADICTIONS]
     return Verification(
-        leases=rows[0].leases, contradictions=[row for row in rows if row.problem is not None][:MAX_NAMED]
+        leases=rows[0].leases, contradictions=[row for row in rows if row.problem is not None][:MAX_CONTRADICTIONS]
     )

@@ -1,1 +1,1 @@
-"""Being told as it happens: one source per process follows the history for all watchers and all pages."""
+"""Live streams: one poller per process reads the history in commit order for all watchers and all open pages."""

@@ -1,4 +1,4 @@
-"""Ends the streams of tokens that were revoked, have expired, or whose space was archived."""
+"""Closes the streams of tokens that were revoked, have expired, or whose space was archived."""
 
 from pathlib import Path
 from typing import Any
@@ -8,25 +8,25 @@ import psycopg
 from locks.events.stream.event_tail import EventTail
 from locks.events.stream.watchers import CloseReason
 
-_MAY_STILL_LISTEN = (Path(__file__).parent / "sql" / "active_tokens.sql").read_text()
+_ACTIVE_TOKENS = (Path(__file__).parent / "sql" / "active_tokens.sql").read_text()
 
 
 class Authorization:
     seconds = 2.0
     max_duty_cycle = 0.05
 
-    def __init__(self, following: EventTail) -> None:
-        self._following = following
+    def __init__(self, tail: EventTail) -> None:
+        self._tail = tail
 
     @property
     def is_needed(self) -> bool:
-        return self._following.is_needed
+        return self._tail.is_needed
 
-    async def look(self, connection: psycopg.AsyncConnection[Any]) -> bool:
-        watchers = self._following.watchers()
-        asked = list({watcher.token_id for watcher in watchers})
-        good = {token_id for (token_id,) in await (await connection.execute(_MAY_STILL_LISTEN, [asked])).fetchall()}
+    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+        watchers = self._tail.watchers()
+        token_ids = list({watcher.token_id for watcher in watchers})
+        active = {token_id for (token_id,) in await (await connection.execute(_ACTIVE_TOKENS, [token_ids])).fetchall()}
         for watcher in watchers:
-            if watcher.token_id not in good:
-                watcher.end(CloseReason.NO_RIGHT)
+            if watcher.token_id not in active:
+                watcher.close(CloseReason.UNAUTHORIZED)
         return False

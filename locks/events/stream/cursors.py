@@ -1,4 +1,4 @@
-"""How far a watcher has got, as text that it can come back with: the `id` of an SSE event."""
+"""How far a watcher has read, as the text of an SSE `id` that it can resume from."""
 
 import re
 from datetime import UTC, datetime
@@ -6,73 +6,73 @@ from typing import NamedTuple
 
 from locks.events.history.commit_order import Position
 
-HIGHEST = 2**63 - 1
-LONGEST = 4096
+MAX_ID = 2**63 - 1
+MAX_LENGTH = 4096
 
 _NUMBER = r"[0-9a-f]{1,16}"
-_BOOKMARK = re.compile(rf"({_NUMBER})-({_NUMBER})-({_NUMBER})(?:-({_NUMBER})-((?:{_NUMBER}(?:\.{_NUMBER})*)?))?")
+_CURSOR = re.compile(rf"({_NUMBER})-({_NUMBER})-({_NUMBER})(?:-({_NUMBER})-((?:{_NUMBER}(?:\.{_NUMBER})*)?))?")
 
 
-class BadCursor(ValueError):
-    """The text is none of ours."""
+class InvalidCursor(ValueError):
+    """The text is not the id of an event of ours."""
 
 
 class SnapshotVisibility(NamedTuple):
-    """What a snapshot showed: every transaction before `beyond`, except those still `under_way` then.
+    """The transactions that a snapshot showed: all before `xmax`, except those still in progress then.
 
-    The history is read in the order of transactions, and some that are newer than the oldest one under way have been
-    committed: the snapshot shows what they did, so their events must not come again.
+    The history is read in the order of transactions, up to the oldest one in progress. Newer transactions may have
+    committed before the snapshot: it shows their effects, so their events must not be sent again.
     """
 
-    beyond: int
-    under_way: frozenset[int]
+    xmax: int
+    in_progress: frozenset[int]
 
-    def shows(self, commit_position: int) -> bool:
-        return commit_position < self.beyond and commit_position not in self.under_way
+    def shows(self, txid: int) -> bool:
+        return txid < self.xmax and txid not in self.in_progress
 
-    def is_behind(self, position: Position) -> bool:
-        """Nothing that comes after the position can be in it."""
-        return position >= Position(self.beyond - 1, HIGHEST)
+    def is_passed_by(self, position: Position) -> bool:
+        """No event after the position can be of a transaction that the snapshot showed."""
+        return position >= Position(self.xmax - 1, MAX_ID)
 
 
 NOTHING = SnapshotVisibility(0, frozenset())
 
 
 class Cursor(NamedTuple):
-    """Everything up to the position was told, or is in what was seen. `at` tells how old it is."""
+    """Every event up to the position was sent, or is part of the snapshot. `at` tells how old the cursor is."""
 
     at: datetime
     position: Position
-    seen: SnapshotVisibility = NOTHING
+    visibility: SnapshotVisibility = NOTHING
 
     def __str__(self) -> str:
         milliseconds = int(self.at.timestamp() * 1000)
         text = f"{milliseconds:x}-{self.position.commit_position:x}-{self.position.id:x}"
-        if self.seen.is_behind(self.position):
+        if self.visibility.is_passed_by(self.position):
             return text
-        # All of them: an event may stand far behind the transaction that wrote it.
-        return f"{text}-{self.seen.beyond:x}-{'.'.join(f'{commit_position:x}' for commit_position in sorted(self.seen.under_way))}"
+        # All of them: an event's position can be far after the transaction that wrote it.
+        in_progress = ".".join(f"{txid:x}" for txid in sorted(self.visibility.in_progress))
+        return f"{text}-{self.visibility.xmax:x}-{in_progress}"
 
     @classmethod
     def parse(cls, text: str) -> "Cursor":
-        found = _BOOKMARK.fullmatch(text) if len(text) <= LONGEST else None
-        if found is None:
-            raise BadCursor
-        milliseconds, commit_position, event, beyond = (int(part, 16) if part else 0 for part in found.groups()[:4])
-        under_way = frozenset(int(part, 16) for part in (found[5] or "").split(".") if part)
-        if max(commit_position, event, beyond, *under_way, 0) > HIGHEST:
-            raise BadCursor
+        match = _CURSOR.fullmatch(text) if len(text) <= MAX_LENGTH else None
+        if match is None:
+            raise InvalidCursor
+        milliseconds, commit_position, event_id, xmax = (int(part, 16) if part else 0 for part in match.groups()[:4])
+        in_progress = frozenset(int(part, 16) for part in (match[5] or "").split(".") if part)
+        if max(commit_position, event_id, xmax, *in_progress, 0) > MAX_ID:
+            raise InvalidCursor
         try:
             at = datetime.fromtimestamp(milliseconds / 1000, UTC)
         except (ValueError, OverflowError, OSError):
-            raise BadCursor from None
-        return cls(at, Position(commit_position, event), SnapshotVisibility(beyond, under_way) if beyond else NOTHING)
+            raise InvalidCursor from None
+        visibility = SnapshotVisibility(xmax, in_progress) if xmax else NOTHING
+        return cls(at, Position(commit_position, event_id), visibility)
 
 
-def at_snapshot(text: str, at: datetime) -> Cursor:
-    """Of PostgreSQL's `xmin:xmax:xip,…`: where everything that the snapshot does not show is still to come."""
-    oldest, beyond, under_way = text.split(":")
-    seen = SnapshotVisibility(
-        int(beyond), frozenset(int(commit_position) for commit_position in under_way.split(",") if commit_position)
-    )
-    return Cursor(at, Position(int(oldest) - 1, HIGHEST), seen)
+def cursor_of_snapshot(text: str, at: datetime) -> Cursor:
+    """From PostgreSQL's `xmin:xmax:xip,…`: everything that the snapshot does not show comes after this cursor."""
+    xmin, xmax, in_progress = text.split(":")
+    visibility = SnapshotVisibility(int(xmax), frozenset(int(txid) for txid in in_progress.split(",") if txid))
+    return Cursor(at, Position(int(xmin) - 1, MAX_ID), visibility)

@@ -1,4 +1,4 @@
-"""Follows the history for all watchers of the process at once, and lets those who come late catch up."""
+"""Reads new events once for all watchers of the process, and lets those that connect or resume catch up."""
 
 import time
 from collections import defaultdict
@@ -9,133 +9,140 @@ import psycopg
 from locks.engine.execution import run_async
 from locks.events.history.commit_order import current_position
 from locks.events.stream.cursors import Cursor
-from locks.events.stream.sse import of_transition
 from locks.events.stream.transitions import Transitions, read_transitions
+from locks.events.stream.watch_event import encode_transition
 from locks.events.stream.watchers import Watcher
 
-NEWS_AT_ONCE = 1_000
-CATCH_UP_AT_ONCE = 250
-# Those who are level go first: catching up takes no more than this of a look.
+MAX_EVENTS = 1_000
+MAX_CATCH_UP_EVENTS = 250
+# Watchers that are caught up go first: the others get no more than this of each poll.
 CATCH_UP_SECONDS = 0.1
 
-Watched = tuple[int, str]
+LockKey = tuple[int, str]
 
 
 class EventTail:
-    """A watcher is `behind` until it has been told all that this reader has passed; from then on it is level."""
+    """A watcher is catching up until it has got everything up to this reader's cursor; from then on each new event is
+    sent to it as it is read."""
 
     seconds = 0.2
     max_duty_cycle = 0.5
 
     def __init__(self) -> None:
-        self._reached: Cursor | None = None
-        self._behind: dict[Watcher, None] = {}
-        self._of_name: defaultdict[Watched, set[Watcher]] = defaultdict(set)
-        self._of_space: defaultdict[int, set[Watcher]] = defaultdict(set)
+        self._cursor: Cursor | None = None
+        # In the order in which they get their turn.
+        self._catching_up: dict[Watcher, None] = {}
+        self._by_name: defaultdict[LockKey, set[Watcher]] = defaultdict(set)
+        self._by_space: defaultdict[int, set[Watcher]] = defaultdict(set)
         self._watchers: defaultdict[int, set[Watcher]] = defaultdict(set)
-        self.number_of_watchers = 0
+        self.watcher_count = 0
 
     @property
     def is_needed(self) -> bool:
-        return self.number_of_watchers > 0
+        return self.watcher_count > 0
 
     def watchers(self) -> list[Watcher]:
         return [watcher for watchers in self._watchers.values() for watcher in watchers]
 
-    def number_in(self, space_id: int) -> int:
+    def count_in_space(self, space_id: int) -> int:
         return len(self._watchers.get(space_id, ()))
 
-    def level_names(self) -> list[Watched]:
-        return list(self._of_name)
+    def watched_names(self) -> list[LockKey]:
+        return list(self._by_name)
 
-    def level_spaces(self) -> list[int]:
-        """Where somebody watches more than single names."""
-        return list(self._of_space)
+    def watched_spaces(self) -> list[int]:
+        """Those where a watcher watches more than one name."""
+        return list(self._by_space)
 
-    def level_watchers(self, space_id: int, name: str) -> list[Watcher]:
-        exactly = self._of_name.get((space_id, name), set())
-        return [*exactly, *(watcher for watcher in self._of_space.get(space_id, ()) if watcher.wants(name))]
+    def caught_up_watchers(self, space_id: int, name: str) -> list[Watcher]:
+        by_name = self._by_name.get((space_id, name), set())
+        return [*by_name, *(watcher for watcher in self._by_space.get(space_id, ()) if watcher.matches(name))]
 
     def add(self, watcher: Watcher) -> None:
         self._watchers[watcher.space_id].add(watcher)
-        self._behind[watcher] = None
-        self.number_of_watchers += 1
+        self._catching_up[watcher] = None
+        self.watcher_count += 1
 
     def remove(self, watcher: Watcher) -> None:
-        self.number_of_watchers -= 1
-        self._behind.pop(watcher, None)
+        self.watcher_count -= 1
+        self._catching_up.pop(watcher, None)
         _discard(self._watchers, watcher.space_id, watcher)
         if watcher.name is None:
-            _discard(self._of_space, watcher.space_id, watcher)
+            _discard(self._by_space, watcher.space_id, watcher)
         else:
-            _discard(self._of_name, (watcher.space_id, watcher.name), watcher)
-        if not self.number_of_watchers:
-            # Whoever comes next need not wait until all that happened meanwhile has been read.
-            self._reached = None
+            _discard(self._by_name, (watcher.space_id, watcher.name), watcher)
+        if not self.watcher_count:
+            # The next watcher starts at the end of the history, not where this one left.
+            self._cursor = None
 
-    def bookmark_of(self, watcher: Watcher) -> Cursor:
-        """How far it is, now that nothing waits to be sent to it."""
-        if self._reached is not None and watcher not in self._behind:
-            watcher.reach(self._reached)
-        return watcher.bookmark
+    def cursor_of(self, watcher: Watcher) -> Cursor:
+        """For a watcher that nothing is pending for."""
+        if self._cursor is not None and watcher not in self._catching_up:
+            watcher.advance(self._cursor)
+        return watcher.cursor
 
-    async def look(self, connection: psycopg.AsyncConnection[Any]) -> bool:
-        if self._reached is None:
+    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+        if self._cursor is None:
             start = await run_async(connection, current_position())
-            self._reached = (await run_async(connection, read_transitions(start, spaces=[], limit=1))).reached
-        reached = self._reached
-        spaces = {*self._of_space, *(space_id for space_id, _name in self._of_name)}
-        found = await run_async(connection, read_transitions(reached.position, spaces=list(spaces), limit=NEWS_AT_ONCE))
-        self._pass_on(found)
-        return await self._let_catch_up(connection) or found.more
+            self._cursor = (await run_async(connection, read_transitions(start, spaces=[], limit=1))).cursor
+        spaces = {*self._by_space, *(space_id for space_id, _name in self._by_name)}
+        batch = await run_async(
+            connection, read_transitions(self._cursor.position, spaces=list(spaces), limit=MAX_EVENTS)
+        )
+        self._dispatch(batch)
+        return await self._catch_up_in_turn(connection) or batch.more
 
-    def _pass_on(self, found: Transitions) -> None:
-        for row in found.transitions:
+    def _dispatch(self, batch: Transitions) -> None:
+        for row in batch.transitions:
             assert row.space_id is not None
-            if watchers := self.level_watchers(row.space_id, row.lock_name or ""):
-                text = of_transition(row)
+            if watchers := self.caught_up_watchers(row.space_id, row.lock_name or ""):
+                chunk = encode_transition(row)
                 for watcher in watchers:
-                    watcher.tell(row, text)
-        if self.number_of_watchers:
-            self._reached = found.reached
+                    watcher.send_transition(row, chunk)
+        # The last watcher may have left during the statement.
+        if self.watcher_count:
+            self._cursor = batch.cursor
 
-    async def _let_catch_up(self, connection: psycopg.AsyncConnection[Any]) -> bool:
-        """True if somebody is behind still and has been served what was found until now."""
-        until = time.monotonic() + CATCH_UP_SECONDS
-        for watcher in list(self._behind):
-            if self._reached is None or time.monotonic() > until:
+    async def _catch_up_in_turn(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+        """True if a watcher is still catching up and can be sent more."""
+        deadline = time.monotonic() + CATCH_UP_SECONDS
+        for watcher in list(self._catching_up):
+            if self._cursor is None or time.monotonic() > deadline:
                 break
-            # Not faster than it reads: what it is still to hear can be read when it is ready for it.
-            if watcher.is_served and watcher.ending is None:
-                await self._catch_up(connection, watcher, up_to=self._reached)
-        return any(watcher.is_served and watcher.ending is None for watcher in self._behind)
+            if watcher.can_catch_up:
+                await self._catch_up(connection, watcher, up_to=self._cursor)
+        return any(watcher.can_catch_up for watcher in self._catching_up)
 
     async def _catch_up(self, connection: psycopg.AsyncConnection[Any], watcher: Watcher, *, up_to: Cursor) -> None:
-        asked = read_transitions(
-            watcher.bookmark.position,
+        reading = read_transitions(
+            watcher.cursor.position,
             up_to=up_to.position,
             spaces=[watcher.space_id],
             name=watcher.name,
-            limit=CATCH_UP_AT_ONCE,
+            limit=MAX_CATCH_UP_EVENTS,
         )
-        found = await run_async(connection, asked)
-        if watcher not in self._behind:
+        batch = await run_async(connection, reading)
+        if watcher not in self._catching_up:
             return
-        for row in found.transitions:
-            if watcher.wants(row.lock_name or ""):
-                watcher.tell(row, of_transition(row))
-        watcher.reach(found.reached)
-        # To the end of the line, so that everybody gets a turn.
-        del self._behind[watcher]
-        if found.reached.position < up_to.position:
-            self._behind[watcher] = None
+        for row in batch.transitions:
+            if watcher.matches(row.lock_name or ""):
+                watcher.send_transition(row, encode_transition(row))
+        watcher.advance(batch.cursor)
+        # Removed and, if there is more to read, added again at the end.
+        del self._catching_up[watcher]
+        if batch.cursor.position < up_to.position:
+            self._catching_up[watcher] = None
         elif watcher.name is None:
-            self._of_space[watcher.space_id].add(watcher)
+            self._by_space[watcher.space_id].add(watcher)
         else:
-            self._of_name[watcher.space_id, watcher.name].add(watcher)
+            self._by_name[watcher.space_id, watcher.name].add(watcher)
 
 
-def _discard(kept: defaultdict[Any, set[Watcher]], key: Any, watcher: Watcher) -> None:
-    kept[key].discard(watcher)
-    if not kept[key]:
-        del kept[key]
+def _discard(groups: defaultdict[Any, set[Watcher]], key: Any, watcher: Watcher) -> None:
+    groups[key].discard(watcher)
+    if not groups[key]:
+        del groups[key]
+
+
+# The one of this process.
+event_tail = EventTail()

@@ -1,7 +1,6 @@
-"""One task on one database connection, for everything that this process has to keep an eye on.
+"""One task on one database connection that polls for all streams of this process.
 
-What there is to look at comes as duties. Each has its own pace and its own share of the time; together they need
-nothing while nobody listens.
+Each job has its own interval and share of the time. Without streams there is no task and no connection.
 """
 
 import asyncio
@@ -14,64 +13,68 @@ import structlog
 from locks.engine.async_connection import connect
 from locks.engine.execution import Unavailable
 
-RETRY_SECONDS = 2.0
+RECONNECT_SECONDS = 2.0
 
 _log = structlog.stdlib.get_logger(__name__)
 
 
 class PollJob(Protocol):
-    # How often to look, and which part of the time looking may take at most, however much there is to see.
+    # The interval between polls, and the share of the time that they may take at most.
     seconds: float
     max_duty_cycle: float
 
     @property
     def is_needed(self) -> bool:
-        """Whether somebody listens."""
+        """Whether any stream depends on it."""
 
-    async def look(self, connection: psycopg.AsyncConnection[Any]) -> bool:
-        """True if there is more to see at once."""
+    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+        """True if there is more to read at once."""
 
 
 class Poller:
     """Lives on the event loop."""
 
     def __init__(self) -> None:
-        self._duties: list[PollJob] = []
+        self._jobs: list[PollJob] = []
         self._task: asyncio.Task[None] | None = None
 
-    def register(self, *duties: PollJob) -> None:
-        self._duties.extend(duties)
+    def register(self, *jobs: PollJob) -> None:
+        self._jobs.extend(jobs)
 
-    def attend(self) -> None:
-        """To be called when somebody has begun to listen."""
+    def ensure_running(self) -> None:
+        """To be called after a stream was added."""
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._attend())
+            self._task = asyncio.create_task(self._run())
 
     @property
     def _is_needed(self) -> bool:
-        return any(duty.is_needed for duty in self._duties)
+        return any(job.is_needed for job in self._jobs)
 
-    async def _attend(self) -> None:
+    async def _run(self) -> None:
         while self._is_needed:
             try:
                 async with await connect(purpose="live") as connection:
-                    await self._look_again_and_again(connection)
+                    await self._poll_while_needed(connection)
             except (psycopg.Error, Unavailable) as error:
-                _log.warning("the live view cannot reach the database", error=str(error))
-                await asyncio.sleep(RETRY_SECONDS)
+                _log.warning("the poller lost its database connection", error=str(error))
+                await asyncio.sleep(RECONNECT_SECONDS)
             except Exception:
-                # Whoever listens would wait for ever.
-                _log.exception("the live view failed")
-                await asyncio.sleep(RETRY_SECONDS)
+                # If the task ended, the open streams would never get another event.
+                _log.exception("the poller failed")
+                await asyncio.sleep(RECONNECT_SECONDS)
 
-    async def _look_again_and_again(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    async def _poll_while_needed(self, connection: psycopg.AsyncConnection[Any]) -> None:
         due: dict[int, float] = {}
         while self._is_needed:
-            for number, duty in enumerate(self._duties):
-                began = time.monotonic()
-                if duty.is_needed and due.get(number, 0.0) <= began:
-                    more = await duty.look(connection)
-                    took = time.monotonic() - began
-                    due[number] = began + max(0.0 if more else duty.seconds, took / duty.max_duty_cycle)
-            waits = [due.get(number, 0.0) for number, duty in enumerate(self._duties) if duty.is_needed]
-            await asyncio.sleep(max(0.0, min(waits, default=0.0) - time.monotonic()))
+            for index, job in enumerate(self._jobs):
+                started = time.monotonic()
+                if job.is_needed and due.get(index, 0.0) <= started:
+                    more = await job.poll(connection)
+                    duration = time.monotonic() - started
+                    due[index] = started + max(0.0 if more else job.seconds, duration / job.max_duty_cycle)
+            next_due = min((due.get(index, 0.0) for index, job in enumerate(self._jobs) if job.is_needed), default=0.0)
+            await asyncio.sleep(max(0.0, next_due - time.monotonic()))
+
+
+# The one of this process.
+poller = Poller()

@@ -1,4 +1,4 @@
-"""Tells watchers of renewals, which leave no event in the history: seen by looking, once a second."""
+"""Sends renewals to watchers. They leave no event in the history, so the lock table is polled once a second."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,11 +11,11 @@ from locks.engine.execution import run_async
 from locks.engine.operations import Operation
 from locks.engine.statements import Statement
 from locks.events.stream.event_tail import EventTail
-from locks.events.stream.sse import WatchEvent, message
+from locks.events.stream.watch_event import WatchEvent, encode
 
-MAX_AT_ONCE = 1_000
-# A renewal is dated when it is asked for and seen when it is committed.
-LATE = timedelta(seconds=2)
+MAX_RENEWALS = 1_000
+# A renewal is dated before it commits, so each poll also reads this far back.
+OVERLAP = timedelta(seconds=2)
 
 
 class Renewed(msgspec.Struct):
@@ -33,51 +33,49 @@ _RENEWED = Statement("renewed", (Path(__file__).parent / "sql" / "renewed.sql").
 
 
 def _renewed(names: list[tuple[int, str]], spaces: list[int], since: datetime | None) -> Operation[list[Renewed]]:
-    asked: list[Any] = [[space_id for space_id, _name in names], [name for _space_id, name in names], spaces]
-    return (yield _RENEWED, [*asked, since or "infinity", MAX_AT_ONCE])
+    space_ids, lock_names = [space_id for space_id, _name in names], [name for _space_id, name in names]
+    return (yield _RENEWED, [space_ids, lock_names, spaces, since or "infinity", MAX_RENEWALS])
 
 
 class Renewals:
     seconds = 1.0
     max_duty_cycle = 0.05
 
-    def __init__(self, following: EventTail) -> None:
-        self._following = following
+    def __init__(self, tail: EventTail) -> None:
+        self._tail = tail
         self._since: datetime | None = None
-        self._told: dict[tuple[int, str], datetime] = {}
+        self._sent: dict[tuple[int, str], datetime] = {}
 
     @property
     def is_needed(self) -> bool:
-        return self._following.is_needed
+        return self._tail.is_needed
 
-    async def look(self, connection: psycopg.AsyncConnection[Any]) -> bool:
-        asked = _renewed(self._following.level_names(), self._following.level_spaces(), self._since)
-        rows = await run_async(connection, asked)
-        fresh: dict[tuple[int, str], datetime] = {}
+    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+        rows = await run_async(
+            connection, _renewed(self._tail.watched_names(), self._tail.watched_spaces(), self._since)
+        )
+        sent: dict[tuple[int, str], datetime] = {}
         for row in rows:
             if row.space_id is None or row.name is None or row.renewed_at is None:
                 continue
-            fresh[row.space_id, row.name] = row.renewed_at
-            if self._told.get((row.space_id, row.name)) != row.renewed_at:
-                self._tell(row)
-        self._told = fresh
-        self._since = rows[0].now - LATE
+            sent[row.space_id, row.name] = row.renewed_at
+            if self._sent.get((row.space_id, row.name)) != row.renewed_at:
+                self._send(row, space_id=row.space_id, name=row.name, renewed_at=row.renewed_at)
+        self._sent = sent
+        self._since = rows[0].now - OVERLAP
         return False
 
-    def _tell(self, row: Renewed) -> None:
-        assert row.space_id is not None
-        assert row.name is not None
-        watchers = self._following.level_watchers(row.space_id, row.name)
-        text = message(
+    def _send(self, row: Renewed, *, space_id: int, name: str, renewed_at: datetime) -> None:
+        chunk = encode(
             WatchEvent(
                 event="renewed",
-                lock_name=row.name,
+                lock_name=name,
                 fencing_token=row.fencing_token,
                 owner=row.owner,
                 metadata=row.metadata,
                 expires_at=row.expires_at,
-                observed_at=row.renewed_at or row.now,
+                observed_at=renewed_at,
             )
         )
-        for watcher in watchers:
-            watcher.send_ephemeral(text)
+        for watcher in self._tail.caught_up_watchers(space_id, name):
+            watcher.send_ephemeral(chunk)

@@ -1,4 +1,4 @@
-"""Where a watcher begins: with a snapshot and the position that belongs to it, or where it was before."""
+"""Where a watch begins: a snapshot of the locks and the stream cursor that belongs to it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,23 +11,24 @@ from django.db import connection, transaction
 from locks.engine.execution import run
 from locks.engine.operations import Operation
 from locks.engine.statements import Statement
-from locks.events.stream.cursors import Cursor, at_snapshot
+from locks.events.stream.cursors import Cursor, cursor_of_snapshot
 
 
 class Snapshot(msgspec.Struct):
     snapshot: str
-    beyond: int
+    xmax: int
     now: datetime
-    kept_since: datetime | None
+    history_start: datetime | None
 
     @property
-    def bookmark(self) -> Cursor:
-        return at_snapshot(self.snapshot, self.now)
+    def cursor(self) -> Cursor:
+        return cursor_of_snapshot(self.snapshot, self.now)
 
-    def reaches_back_to(self, bookmark: Cursor) -> bool:
-        """False if events after it may be gone, or if it is of another history: one that was restored starts anew."""
-        old = self.kept_since is not None and bookmark.at < self.kept_since
-        return not old and max(bookmark.position.commit_position, bookmark.seen.beyond - 1) < self.beyond
+    def can_resume(self, cursor: Cursor) -> bool:
+        """False if events after the cursor may have been purged, or if it is from before a restore into a new server,
+        where transaction ids start again."""
+        purged = self.history_start is not None and cursor.at < self.history_start
+        return not purged and max(cursor.position.commit_position, cursor.visibility.xmax - 1) < self.xmax
 
 
 _SNAPSHOT = Statement(
@@ -37,12 +38,12 @@ _SNAPSHOT = Statement(
 
 def _snapshot() -> Operation[Snapshot]:
     (row,) = yield _SNAPSHOT, []
-    return row  # type: ignore[no-any-return]
+    return row  # type: ignore[no-any-return]  # an Operation is sent rows of any type
 
 
 @contextmanager
-def one_snapshot() -> Iterator[Snapshot]:
-    """Everything that is read inside is as of one moment, and whatever it does not show comes after its bookmark."""
+def read_snapshot() -> Iterator[Snapshot]:
+    """Everything that is read inside is as of one moment; what it does not show comes after the snapshot's cursor."""
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

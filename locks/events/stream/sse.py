@@ -1,54 +1,85 @@
-"""Events as they go over the wire: Server-Sent Events with JSON in them. There is never a lease id."""
+"""Server-Sent Events over ASGI: framing, and one open response. Used by watches and by the pages' live stream."""
 
-from datetime import datetime
-from typing import Literal
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
 
-import msgspec
+# A client that accepts nothing for so long is disconnected.
+STALL_SECONDS = 30.0
 
-from locks.events.stream.cursors import Cursor
-from locks.events.stream.transitions import Transition
+HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    # Keeps proxies from buffering the response.
+    "X-Accel-Buffering": "no",
+}
 
-_encode = msgspec.json.Encoder().encode
-
-
-class WatchEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`expires_at` comes with `acquired` and `renewed`, unless the lease was over when it was told."""
-
-    event: Literal["acquired", "renewed", "released", "expired", "force_released"]
-    lock_name: str
-    fencing_token: int | None = None
-    owner: str | None = None
-    metadata: str | None = None
-    expires_at: datetime | None = None
-    observed_at: datetime
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
 
 
-def of_transition(row: Transition) -> bytes:
-    """Without its `id`, which differs from watcher to watcher; otherwise made once for all of them."""
-    return message(
-        WatchEvent(
-            event=row.kind,  # type: ignore[arg-type]
-            lock_name=row.lock_name or "",
-            fencing_token=row.fencing_token,
-            owner=row.owner,
-            metadata=row.metadata,
-            expires_at=row.expires_at,
-            observed_at=row.at or row.now,
-        )
-    )
-
-
-def message(event: WatchEvent) -> bytes:
-    return named(event.event, _encode(event))
-
-
-def named(event: str, data: bytes) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (event.encode(), data)
-
-
-def id_line(bookmark: Cursor) -> bytes:
-    return b"id: %s\n" % str(bookmark).encode()
+def event(name: str, data: bytes = b"") -> bytes:
+    """`data` has no line break; JSON from msgspec never has one."""
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), data)
 
 
 def comment(text: str) -> bytes:
-    return f": {text}\n\n".encode()
+    return b": %s\n\n" % text.encode()
+
+
+def id_line(event_id: object) -> bytes:
+    """Goes before an event or a comment: the browser sends the last one as `Last-Event-ID` when it reconnects."""
+    return b"id: %s\n" % str(event_id).encode()
+
+
+def retry_line(milliseconds: int) -> bytes:
+    """Goes before an event or a comment: how long a client waits before it reconnects."""
+    return b"retry: %d\n" % milliseconds
+
+
+class EventStream:
+    """The body of a response that has been started, on the event loop. Holds no thread and no database connection."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._send = send
+
+    async def __aenter__(self) -> Self:
+        self._disconnect = asyncio.create_task(self._wait_for_disconnect())
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> bool:
+        """A stalled client ends the stream without an error: the response stays incomplete, so the server closes it."""
+        self._disconnect.cancel()
+        return isinstance(error, TimeoutError)
+
+    @property
+    def is_connected(self) -> bool:
+        return not self._disconnect.done()
+
+    async def send(self, chunk: bytes) -> None:
+        """Raises TimeoutError if the client has stalled."""
+        async with asyncio.timeout(STALL_SECONDS):
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def finish(self) -> None:
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def wait(self, ready: asyncio.Event, *, seconds: float | None = None) -> bool:
+        """Until the event is set or the client disconnects; False if neither happened in time."""
+        waiting = asyncio.create_task(ready.wait())
+        try:
+            done, _ = await asyncio.wait(
+                {waiting, self._disconnect}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            return bool(done)
+        finally:
+            waiting.cancel()
+
+    async def _wait_for_disconnect(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass

@@ -1,67 +1,39 @@
-"""Sends a watcher what it is to hear, for as long as it stays. Holds no thread and no database connection."""
+"""Streams events to one watcher until it disconnects or is closed."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
-
-from locks.events.stream.live_poller import event_tail, poller
-from locks.events.stream.sse import comment, id_line
+from locks.events.stream import sse
+from locks.events.stream.authorization import Authorization
+from locks.events.stream.event_tail import event_tail
+from locks.events.stream.poller import poller
+from locks.events.stream.renewals import Renewals
+from locks.events.stream.sse import EventStream, Receive, Send
 from locks.events.stream.watchers import Watcher
 
-# No line for so long, and a comment says that all is well; it carries how far the watcher is.
-QUIET_SECONDS = 15.0
-# A reader that takes nothing for so long is given up.
-STALL_SECONDS = 30.0
+# Without an event for so long, a comment is sent with the watcher's current cursor as its id.
+KEEPALIVE_SECONDS = 15.0
 
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+poller.register(event_tail, Renewals(event_tail), Authorization(event_tail))
 
 
 async def stream(watcher: Watcher, first: list[bytes], receive: Receive, send: Send) -> None:
-    """The answer has begun. `first` is sent before anything else."""
-    departure = asyncio.create_task(_departure(receive))
+    """The body of a response that has been started. `first` is sent before any event."""
     event_tail.add(watcher)
-    poller.attend()
+    poller.ensure_running()
     try:
-        for part in first:
-            await _pass_on(send, part)
-        await _tell(watcher, send, departure)
-    except TimeoutError:
-        # Left unfinished, the server breaks it off.
-        pass
+        async with EventStream(receive, send) as client:
+            for chunk in first:
+                await client.send(chunk)
+            await _send_events(watcher, client)
     finally:
         event_tail.remove(watcher)
-        departure.cancel()
 
 
-async def _tell(watcher: Watcher, send: Send, departure: "asyncio.Task[None]") -> None:
-    while not departure.done():
-        if waiting := watcher.take():
-            await _pass_on(send, waiting)
-        elif watcher.ending is not None:
-            await _pass_on(send, comment(watcher.ending.value))
-            await send({"type": "http.response.body", "body": b""})
+async def _send_events(watcher: Watcher, client: EventStream) -> None:
+    while client.is_connected:
+        if pending := watcher.take_pending():
+            await client.send(pending)
+        elif watcher.close_reason is not None:
+            await client.send(sse.comment(watcher.close_reason.value))
+            await client.finish()
             return
-        elif not await _hears(watcher, departure):
-            await _pass_on(send, id_line(event_tail.bookmark_of(watcher)) + comment("nothing new"))
-
-
-async def _hears(watcher: Watcher, departure: "asyncio.Task[None]") -> bool:
-    """Waits for news or the end; False if nothing happened for long."""
-    news = asyncio.create_task(watcher.news.wait())
-    try:
-        done, _ = await asyncio.wait({news, departure}, timeout=QUIET_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        return bool(done)
-    finally:
-        news.cancel()
-
-
-async def _departure(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _pass_on(send: Send, body: bytes) -> None:
-    async with asyncio.timeout(STALL_SECONDS):
-        await send({"type": "http.response.body", "body": body, "more_body": True})
+        elif not await client.wait(watcher.ready, seconds=KEEPALIVE_SECONDS):
+            await client.send(sse.id_line(event_tail.cursor_of(watcher)) + sse.comment("no events"))

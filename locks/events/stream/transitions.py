@@ -1,4 +1,4 @@
-"""The transitions of locks as the history tells them, in pieces of bounded size."""
+"""Reads the transitions of locks from the history in commit order, in batches of bounded size."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,19 +10,19 @@ import msgspec
 from locks.engine.operations import Operation
 from locks.engine.statements import Statement
 from locks.events.history.commit_order import Position
-from locks.events.stream.cursors import HIGHEST, Cursor
+from locks.events.stream.cursors import MAX_ID, Cursor
 
-# However far behind a reader is, one statement looks at no more than so many.
-TRANSACTIONS_AT_ONCE = 50_000
+# However far behind a reader is, one statement reads no more transactions than this.
+MAX_TRANSACTIONS = 50_000
 
-# For `up_to`: as far as can be told. One can still be added to it.
-AS_FAR_AS_POSSIBLE = Position(2**62, HIGHEST)
+# For `up_to`: no limit. One below the highest value, because the statement adds one to it.
+LATEST = Position(2**62, MAX_ID)
 
 
 class Transition(msgspec.Struct):
-    """A row of sql/transitions.sql; without an id it only tells how far the look went."""
+    """A row of sql/transitions.sql. The row without an id only carries `stop_before` and `now`."""
 
-    beyond: int
+    stop_before: int
     now: datetime
     commit_position: int | None
     id: int | None
@@ -45,33 +45,37 @@ class Transition(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class Transitions:
-    """Everything up to `reached`, or as much of it as was asked for: then there is `more`."""
+    """All transitions up to `cursor`. `more`: there may be others that were left out because of a limit."""
 
     transitions: list[Transition]
-    reached: Cursor
+    cursor: Cursor
     more: bool
 
 
-_NEWS = Statement("news", (Path(__file__).parent / "sql" / "transitions.sql").read_text(), Transition, prepared=False)
+_TRANSITIONS = Statement(
+    "transitions", (Path(__file__).parent / "sql" / "transitions.sql").read_text(), Transition, prepared=False
+)
 
 
 def read_transitions(
     after: Position,
     *,
-    up_to: Position = AS_FAR_AS_POSSIBLE,
+    up_to: Position = LATEST,
     spaces: Sequence[int],
     name: str | None = None,
     limit: int,
-    transactions: int = TRANSACTIONS_AT_ONCE,
+    max_transactions: int = MAX_TRANSACTIONS,
 ) -> Operation[Transitions]:
     rows: list[Transition]
-    rows = yield _NEWS, [after.commit_position, after.id, transactions, *up_to, list(spaces), name, limit]
-    beyond, now = rows[0].beyond, rows[0].now
+    rows = yield _TRANSITIONS, [after.commit_position, after.id, max_transactions, *up_to, list(spaces), name, limit]
+    stop_before, now = rows[0].stop_before, rows[0].now
     transitions = [row for row in rows if row.id is not None]
     if len(transitions) == limit:
         last = transitions[-1]
-        return Transitions(transitions=transitions, reached=Cursor(last.at or now, last.position), more=True)
-    reached = min(max(after, Position(beyond - 1, HIGHEST)), max(after, up_to))
+        return Transitions(transitions=transitions, cursor=Cursor(last.at or now, last.position), more=True)
+    position = min(max(after, Position(stop_before - 1, MAX_ID)), max(after, up_to))
     return Transitions(
-        transitions=transitions, reached=Cursor(now, reached), more=beyond == after.commit_position + transactions
+        transitions=transitions,
+        cursor=Cursor(now, position),
+        more=stop_before == after.commit_position + max_transactions,
     )

@@ -1,4 +1,4 @@
-"""One watcher: what it wants to hear, how far it is, and what waits to be sent to it."""
+"""One watcher: which locks it watches, how far it has read, and what is still to be sent to it."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -8,85 +8,84 @@ from locks.events.stream.cursors import NOTHING, Cursor
 from locks.events.stream.sse import id_line
 from locks.events.stream.transitions import Transition
 
-# What may wait for a reader. One that lets more pile up is cut off; it can come back and go on where it was.
-MAX_EVENTS = 2_000
-MAX_BYTES = 1024 * 1024
+# A client that lets more than this pile up is disconnected; it can reconnect with Last-Event-ID.
+MAX_PENDING_EVENTS = 2_000
+MAX_PENDING_BYTES = 1024 * 1024
 
 
 class CloseReason(Enum):
-    """Why a stream ends, in the words of its last comment."""
+    """Sent as the last comment of a stream that the server ends."""
 
-    SLOW = "You read too slowly. Come back with Last-Event-ID to go on."
-    NO_RIGHT = "The token is no longer valid."
+    SLOW = "You read too slowly. Reconnect with Last-Event-ID to resume."
+    UNAUTHORIZED = "The token is no longer valid."
 
 
 @dataclass(eq=False, kw_only=True)
 class Watcher:
-    """Lives on the event loop. `name` is one lock; without it, all whose names start with the prefix, and with one of
-    the token's prefixes if it has any."""
+    """Lives on the event loop. `name` is one lock; without it, all locks whose names start with `prefix` and, if the
+    token has prefixes, with one of those."""
 
     space_id: int
     token_id: int
     name: str | None
     prefix: str = ""
-    prefixes: tuple[str, ...] = ()
-    bookmark: Cursor
-    ending: CloseReason | None = None
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    _waiting: list[bytes] = field(default_factory=list)
-    _bytes: int = 0
+    token_prefixes: tuple[str, ...] = ()
+    cursor: Cursor
+    close_reason: CloseReason | None = None
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    _pending: list[bytes] = field(default_factory=list)
+    _pending_bytes: int = 0
 
-    def wants(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         if self.name is not None:
             return name == self.name
-        return name.startswith(self.prefix) and (not self.prefixes or name.startswith(self.prefixes))
+        return name.startswith(self.prefix) and (not self.token_prefixes or name.startswith(self.token_prefixes))
 
     @property
-    def is_served(self) -> bool:
-        """Nothing waits to be sent."""
-        return not self._waiting
+    def can_catch_up(self) -> bool:
+        """The client has got all that was read for it, so more can be read."""
+        return not self._pending and self.close_reason is None
 
-    def tell(self, row: Transition, text: bytes) -> None:
-        """Unless it knows of it already."""
-        position, seen = row.position, self.bookmark.seen
-        if position <= self.bookmark.position:
+    def send_transition(self, row: Transition, chunk: bytes) -> None:
+        """Does nothing if the event was sent before or is part of the snapshot."""
+        position, visibility = row.position, self.cursor.visibility
+        if position <= self.cursor.position:
             return
-        if seen is not NOTHING and position.commit_position >= seen.beyond:
-            seen = NOTHING
+        if visibility is not NOTHING and position.commit_position >= visibility.xmax:
+            visibility = NOTHING
         assert row.txid is not None
-        known = seen.shows(row.txid)
-        self.bookmark = Cursor(row.at or row.now, position, seen)
-        if not known:
-            self._put(id_line(self.bookmark) + text)
+        in_snapshot = visibility.shows(row.txid)
+        self.cursor = Cursor(row.at or row.now, position, visibility)
+        if not in_snapshot:
+            self._append(id_line(self.cursor) + chunk)
 
-    def send_ephemeral(self, text: bytes) -> None:
-        """What is not part of the history, and cannot be asked for again."""
-        self._put(text)
+    def send_ephemeral(self, chunk: bytes) -> None:
+        """For what is not part of the history and cannot be resumed."""
+        self._append(chunk)
 
-    def reach(self, bookmark: Cursor) -> None:
-        """There was nothing else up to here."""
-        if bookmark.position > self.bookmark.position:
-            seen = self.bookmark.seen
-            self.bookmark = Cursor(
-                bookmark.at, bookmark.position, NOTHING if seen.is_behind(bookmark.position) else seen
-            )
+    def advance(self, cursor: Cursor) -> None:
+        """There are no other events for it up to this cursor."""
+        if cursor.position > self.cursor.position:
+            visibility = self.cursor.visibility
+            if visibility.is_passed_by(cursor.position):
+                visibility = NOTHING
+            self.cursor = Cursor(cursor.at, cursor.position, visibility)
 
-    def end(self, why: CloseReason) -> None:
-        self.ending = self.ending or why
-        self.news.set()
+    def close(self, reason: CloseReason) -> None:
+        self.close_reason = self.close_reason or reason
+        self.ready.set()
 
-    def take(self) -> bytes:
-        """All that waits, to be sent at once."""
-        waiting, self._waiting, self._bytes = self._waiting, [], 0
-        self.news.clear()
-        return b"".join(waiting)
+    def take_pending(self) -> bytes:
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        self.ready.clear()
+        return b"".join(pending)
 
-    def _put(self, text: bytes) -> None:
-        if self.ending is not None:
+    def _append(self, chunk: bytes) -> None:
+        if self.close_reason is not None:
             return
-        self._waiting.append(text)
-        self._bytes += len(text)
-        if len(self._waiting) > MAX_EVENTS or self._bytes > MAX_BYTES:
-            self._waiting, self._bytes = [], 0
-            self.end(CloseReason.SLOW)
-        self.news.set()
+        self._pending.append(chunk)
+        self._pending_bytes += len(chunk)
+        if len(self._pending) > MAX_PENDING_EVENTS or self._pending_bytes > MAX_PENDING_BYTES:
+            self._pending, self._pending_bytes = [], 0
+            self.close(CloseReason.SLOW)
+        self.ready.set()

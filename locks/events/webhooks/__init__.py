@@ -1,1 +1,1 @@
-"""Telling other systems: from the history to deliveries, from deliveries to signed requests, until they are taken."""
+"""Webhooks: events of the history become deliveries, and deliveries signed requests, repeated until one succeeds."""

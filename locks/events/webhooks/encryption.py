@@ -1,5 +1,4 @@
-"""Secrets of webhooks at rest: encrypted with a key that is derived from SECRET_KEY, so a dump of the database is not
-enough to sign in our name."""
+"""Encrypts webhook secrets at rest, with a key derived from SECRET_KEY: a dump of the database alone cannot sign."""
 
 import base64
 import secrets
@@ -12,8 +11,8 @@ from django.conf import settings
 from django.utils.encoding import force_bytes
 
 
-class Unreadable(Exception):
-    """None of the keys opens it: SECRET_KEY was changed and the old one is not among SECRET_KEY_FALLBACKS."""
+class DecryptionFailed(Exception):
+    """SECRET_KEY was changed and the old one is not among SECRET_KEY_FALLBACKS."""
 
 
 def new_secret() -> str:
@@ -21,22 +20,22 @@ def new_secret() -> str:
 
 
 def encrypt(secret: str) -> bytes:
-    return _box().encrypt(secret.encode())
+    return _fernet().encrypt(secret.encode())
 
 
-def decrypt(sealed: bytes | memoryview) -> str:
+def decrypt(encrypted: bytes | memoryview) -> str:
     try:
-        return _box().decrypt(bytes(sealed)).decode()
+        return _fernet().decrypt(bytes(encrypted)).decode()
     except InvalidToken:
-        raise Unreadable from None
+        raise DecryptionFailed from None
 
 
-def _box() -> MultiFernet:
-    """Seals with the key of now, and opens what earlier ones have sealed."""
-    return MultiFernet([_lock(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
+def _fernet() -> MultiFernet:
+    """Encrypts with the current key, and decrypts with that or an earlier one."""
+    return MultiFernet([_fernet_of(key) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
 
 
 @lru_cache(maxsize=8)
-def _lock(key: str | bytes) -> Fernet:
+def _fernet_of(key: str | bytes) -> Fernet:
     derived = HKDF(algorithm=SHA256(), length=32, salt=None, info=b"octoadmin webhook secrets").derive(force_bytes(key))
     return Fernet(base64.urlsafe_b64encode(derived))

@@ -1,4 +1,4 @@
-"""From the history to deliveries, and from one attempt of a delivery to the next."""
+"""Makes deliveries of new events, claims due ones, and records attempts."""
 
 import random
 from datetime import timedelta
@@ -15,25 +15,26 @@ from locks.events.webhooks.sending import ATTEMPT_SECONDS, AttemptResult
 from locks.models import Delivery
 
 RETRY_HOURS = 24
-FIRST_WAIT_SECONDS = 5.0
-MAX_WAIT_SECONDS = 3600.0
-MAX_REST_SECONDS = 60.0
-# While an event has been tried no more often than this, later ones of the same name wait for it.
-ATTEMPTS_IN_ORDER = 4
-MAX_IN_HAND = 4
-# An attempt is over long before.
+MIN_RETRY_SECONDS = 5.0
+MAX_RETRY_SECONDS = 3600.0
+# A webhook whose attempts fail is not called at all for up to this long.
+MAX_BACKOFF_SECONDS = 60.0
+# Until an event has failed this often, later ones of the same name wait for it.
+MAX_ATTEMPTS_IN_ORDER = 4
+MAX_CLAIMS_PER_WEBHOOK = 4
+# Twice what an attempt takes at most, so a claim that has expired belongs to a worker that died.
 CLAIM_SECONDS = 2 * ATTEMPT_SECONDS
 MAX_PENDING = 10_000
-FAN_OUT_AT_ONCE = 500
-TRANSACTIONS_AT_ONCE = 50_000
-DELIVERED_DAYS = 7
-DEAD_DAYS = 30
+FAN_OUT_BATCH_SIZE = 500
+MAX_TRANSACTIONS = 50_000
+DELIVERED_RETENTION_DAYS = 7
+DEAD_RETENTION_DAYS = 30
 
 _DIRECTORY = Path(__file__).parent / "sql"
 
 
-class FannedOut(msgspec.Struct):
-    made: int
+class FanOutResult(msgspec.Struct):
+    created: int
     more: bool
 
 
@@ -46,49 +47,50 @@ def _load(name: str, row: Any) -> "Statement[Any]":
     return Statement(name, (_DIRECTORY / f"{name}.sql").read_text(), row, prepared=False)
 
 
-def _nothing(*_columns: Any) -> None:
+def _no_row(*_columns: Any) -> None:
     return None
 
 
-_FAN_OUT = _load("fan_out", FannedOut)
+_FAN_OUT = _load("fan_out", FanOutResult)
 _CLAIM = _load("claim", Claim)
-_SETTLE = _load("record_attempt", _nothing)
+_RECORD_ATTEMPT = _load("record_attempt", _no_row)
 
 
 def fan_out() -> Operation[int]:
-    """Tells how many deliveries were made of what has happened."""
-    made = 0
-    fanned_out: FannedOut
+    """Returns how many deliveries were created."""
+    created = 0
+    result: FanOutResult
     while True:
-        (fanned_out,) = yield _FAN_OUT, [FAN_OUT_AT_ONCE, TRANSACTIONS_AT_ONCE, MAX_PENDING, RETRY_HOURS]
-        made += fanned_out.made
-        # The rest can wait for the next second: whoever asks has other things to do.
-        if not fanned_out.more or made >= MAX_PENDING:
-            return made
+        (result,) = yield _FAN_OUT, [FAN_OUT_BATCH_SIZE, MAX_TRANSACTIONS, MAX_PENDING, RETRY_HOURS]
+        created += result.created
+        # Bounded, so that the task gets to sending; the next run, a second later, creates the rest.
+        if not result.more or created >= MAX_PENDING:
+            return created
 
 
 def claim() -> Operation[Claim | None]:
-    rows: list[Claim] = yield _CLAIM, [CLAIM_SECONDS, MAX_IN_HAND, ATTEMPTS_IN_ORDER]
+    rows: list[Claim] = yield _CLAIM, [CLAIM_SECONDS, MAX_CLAIMS_PER_WEBHOOK, MAX_ATTEMPTS_IN_ORDER]
     return rows[0] if rows else None
 
 
-def record_attempt(claimed: Claim, sent: AttemptResult) -> Operation[None]:
-    wait = wait_seconds(claimed.attempt)
+def record_attempt(claimed: Claim, result: AttemptResult) -> Operation[None]:
     yield (
-        _SETTLE,
-        [claimed.delivery_id, claimed.attempt, sent.is_delivered, sent.status, sent.error, sent.duration_ms, wait,
-         MAX_REST_SECONDS],
+        _RECORD_ATTEMPT,
+        [
+            claimed.delivery_id, claimed.attempt, result.is_delivered, result.status, result.error, result.duration_ms,
+            retry_delay(claimed.attempt), MAX_BACKOFF_SECONDS,
+        ],
     )  # fmt: skip
 
 
-def wait_seconds(attempt: int) -> float:
-    """Twice as long after each attempt, up to an hour; a fifth more or less, so that not all come back at once."""
-    wait = min(FIRST_WAIT_SECONDS * (1 << min(attempt - 1, 30)), MAX_WAIT_SECONDS)
-    return wait * random.uniform(0.8, 1.2)  # noqa: S311 -- nobody gains from guessing it
+def retry_delay(attempt: int) -> float:
+    """Doubles with each attempt, up to an hour; a fifth more or less, so that retries do not come all at once."""
+    seconds = min(MIN_RETRY_SECONDS * (1 << min(attempt - 1, 30)), MAX_RETRY_SECONDS)
+    return seconds * random.uniform(0.8, 1.2)  # noqa: S311 -- needs no secrecy
 
 
 def purge_deliveries() -> int:
-    delivered = Q(status="delivered", finished_at__lt=Now() - timedelta(days=DELIVERED_DAYS))
-    dead = Q(status="dead", finished_at__lt=Now() - timedelta(days=DEAD_DAYS))
+    delivered = Q(status="delivered", finished_at__lt=Now() - timedelta(days=DELIVERED_RETENTION_DAYS))
+    dead = Q(status="dead", finished_at__lt=Now() - timedelta(days=DEAD_RETENTION_DAYS))
     removed, _by_model = Delivery.objects.filter(delivered | dead).delete()
     return removed

@@ -1,4 +1,4 @@
-"""What is sent: the body of a delivery, and the headers that tell that it comes from us."""
+"""The body of a delivery, and its headers with the signature."""
 
 import hashlib
 import hmac
@@ -14,7 +14,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DeliveredEvent(msgspec.Struct, kw_only=True):
-    """There is no lease id in it. `test` has no lock."""
+    """Never contains a lease id. `test` has no lock."""
 
     event: str
     event_id: str
@@ -27,8 +27,8 @@ class DeliveredEvent(msgspec.Struct, kw_only=True):
     observed_at: datetime
 
 
-def body_of(delivery: Delivery) -> bytes:
-    """The same bytes at each attempt."""
+def encode_body(delivery: Delivery) -> bytes:
+    """The same bytes for each attempt."""
     return _encode(
         DeliveredEvent(
             event=delivery.kind,
@@ -48,7 +48,7 @@ def signature(secret: str, *, timestamp: int, body: bytes) -> str:
     return f"sha256={hmac.new(secret.encode(), b'%d.%s' % (timestamp, body), hashlib.sha256).hexdigest()}"
 
 
-def headers_of(
+def sign(
     delivery: Delivery, *, secret: str, previous_secret: str | None, timestamp: int, body: bytes
 ) -> dict[str, str]:
     headers = {

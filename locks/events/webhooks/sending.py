@@ -1,4 +1,4 @@
-"""One attempt: a request to the very address that was checked, over within seconds whatever the receiver does."""
+"""One attempt: a request to exactly the address that was checked, with a deadline that the receiver cannot extend."""
 
 import contextlib
 import os
@@ -16,18 +16,18 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 from locks.events.webhooks.ssrf import Address, Forbidden, Networks, Resolve, Unresolvable, choose, resolve
-from locks.events.webhooks.urls import BadTarget, Target, parse_target
+from locks.events.webhooks.urls import InvalidTarget, Target, parse_target
 
 CONNECT_SECONDS = 3.0
-# For all of it, from the first packet to the last byte that is read.
+# For the whole attempt, from the first packet to the last byte that is read.
 ATTEMPT_SECONDS = 10.0
-# The status is what counts. More of an answer than this is not even read.
-MAX_BYTES = 16 * 1024
+# Only the status counts. No more of a response than this is read.
+MAX_RESPONSE_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttemptResult:
-    """The status that was answered, or why there was none."""
+    """The status of the response, or why there was none."""
 
     duration_ms: int
     status: int | None = None
@@ -50,17 +50,17 @@ def send(
         with _connection(target, address) as connection:
             status = _post(connection, target, body=body, headers=headers)
         if time.monotonic() - began >= ATTEMPT_SECONDS:
-            # Cut off in the middle of its headers, an answer looks like a short one.
+            # A response that was cut off inside its headers looks like a complete, short one.
             status, error = None, "The receiver was too slow."
         elif 300 <= status < 400:
-            error = "The receiver redirects, which is not followed."
-    except (BadTarget, Forbidden, Unresolvable) as refusal:
+            error = "The receiver answered with a redirect, which is not followed."
+    except (InvalidTarget, Forbidden, Unresolvable) as refusal:
         error = str(refusal)
     except TimeoutError:
         error = "The receiver was too slow."
     except (OSError, HTTPError, HTTPException, ValueError) as failure:
         slow = time.monotonic() - began >= ATTEMPT_SECONDS
-        error = "The receiver was too slow." if slow else _in_words(failure)
+        error = "The receiver was too slow." if slow else _describe(failure)
     return AttemptResult(duration_ms=int((time.monotonic() - began) * 1000), status=status, error=error)
 
 
@@ -74,14 +74,13 @@ def _post(connection: HTTPConnection, target: Target, *, body: bytes, headers: d
         decode_content=False,
     )
     response = connection.getresponse()
-    # A little of what is said, so that a receiver that is still writing is not cut off without need.
-    response.read(MAX_BYTES)
+    # Reading some of the body spares most receivers a connection reset while they still write.
+    response.read(MAX_RESPONSE_BYTES)
     return response.status
 
 
 class _ToAddress:
-    """Connects to an address that was checked, while everything else goes by the name: the Host header, what TLS asks
-    for, and whom the certificate must be for."""
+    """Connects to the address that was checked. Host header, TLS server name and certificate use the host name."""
 
     address: Address
     sockets: "list[socket.socket]"
@@ -91,7 +90,7 @@ class _ToAddress:
     def _new_conn(self) -> socket.socket:
         connected = socket.create_connection((str(self.address), self.port), CONNECT_SECONDS)
         connected.settimeout(ATTEMPT_SECONDS)
-        # A second handle on the same connection, which stays ours when TLS takes the first one over.
+        # A second descriptor of the connection, to shut it down with: TLS detaches the first one.
         self.sockets.append(socket.socket(fileno=os.dup(connected.fileno())))
         return connected
 
@@ -106,26 +105,26 @@ class _Https(_ToAddress, HTTPSConnection):
 
 @contextlib.contextmanager
 def _connection(target: Target, address: Address) -> Iterator[HTTPConnection]:
-    """Cut off when time is up: a time-out of each read alone would let a receiver go on for ever, byte by byte."""
+    """Shut down at the deadline: a timeout of each read alone would let a receiver send one byte at a time for ever."""
     connection: _Http | _Https
     if target.scheme == "https":
         connection = _Https(target.host, target.port, ssl_context=_tls())
     else:
         connection = _Http(target.host, target.port)
     connection.address, connection.sockets = address, []
-    guard = threading.Timer(ATTEMPT_SECONDS, _cut_off, [connection.sockets])
-    guard.daemon = True
-    guard.start()
+    deadline = threading.Timer(ATTEMPT_SECONDS, _shut_down, [connection.sockets])
+    deadline.daemon = True
+    deadline.start()
     try:
         yield connection
     finally:
-        guard.cancel()
+        deadline.cancel()
         connection.close()
         for handle in connection.sockets:
             handle.close()
 
 
-def _cut_off(sockets: "list[socket.socket]") -> None:
+def _shut_down(sockets: "list[socket.socket]") -> None:
     for handle in list(sockets):
         with contextlib.suppress(OSError):
             handle.shutdown(socket.SHUT_RDWR)
@@ -136,18 +135,18 @@ def _tls() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _in_words(error: Exception) -> str:
-    """Without addresses and other particulars of our network."""
+def _describe(error: Exception) -> str:
+    """Without addresses and other details of our network."""
     cause: BaseException | None = error
     while cause is not None:
         match cause:
             case ssl.SSLCertVerificationError():
                 return f"The receiver's certificate is not valid: {cause.verify_message}."
             case ssl.SSLError():
-                return "The receiver does not speak TLS as it should."
+                return "The TLS handshake with the receiver failed."
             case ConnectionRefusedError():
-                return "Nobody listens there."
+                return "Connection refused: nothing listens at that port."
             case ConnectionError():
                 return "The receiver closed the connection."
         cause = cause.__cause__ or cause.__context__
-    return "The receiver gave no answer that could be understood."
+    return "The receiver sent no valid HTTP response."

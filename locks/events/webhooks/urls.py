@@ -1,4 +1,4 @@
-"""Where a webhook delivers to, taken apart and checked before anything is sent."""
+"""Parses and checks the URL of a webhook."""
 
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -10,8 +10,8 @@ MAX_URL = 2000
 _PORTS = {"http": 80, "https": 443}
 
 
-class BadTarget(ValueError):
-    """The URL cannot be delivered to; the message says what is wrong with it."""
+class InvalidTarget(ValueError):
+    """The message says what is wrong with the URL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,22 +29,22 @@ class Target:
 
 
 def parse_target(url: str, *, allowed: Networks) -> Target:
-    """An address in it is checked at once; a name is, at each attempt."""
+    """An IP address in it is checked here; a host name is resolved and checked at each attempt."""
     if len(url) > MAX_URL or not url.isascii() or any(letter <= " " or letter == "\x7f" for letter in url):
-        raise BadTarget(f"url must be at most {MAX_URL} visible ASCII characters.")
+        raise InvalidTarget(f"url must be at most {MAX_URL} visible ASCII characters.")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise BadTarget("url cannot be read.") from None
+        raise InvalidTarget("url is not a valid URL.") from None
     if parts.scheme not in _PORTS:
-        raise BadTarget("url must begin with https:// or http://.")
+        raise InvalidTarget("url must begin with https:// or http://.")
     if not parts.hostname or "%" in parts.netloc or "\\" in url:
-        raise BadTarget("url must name a host.")
+        raise InvalidTarget("url must name a host.")
     if "@" in parts.netloc:
-        raise BadTarget("url may not contain a user or a password: deliveries are signed instead.")
+        raise InvalidTarget("url may not contain a user or a password: deliveries are signed instead.")
     if parts.fragment:
-        raise BadTarget("url may not contain a fragment.")
+        raise InvalidTarget("url may not contain a fragment.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     target = Target(scheme=parts.scheme, host=parts.hostname, port=port or _PORTS[parts.scheme], path=path)
     try:
@@ -54,5 +54,5 @@ def parse_target(url: str, *, allowed: Networks) -> Target:
     try:
         check(address, port=target.port, allowed=allowed)
     except Forbidden as forbidden:
-        raise BadTarget(str(forbidden)) from None
+        raise InvalidTarget(str(forbidden)) from None
     return target

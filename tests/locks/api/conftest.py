@@ -22,7 +22,7 @@ Call = Callable[..., HttpResponse]
 @pytest.fixture(autouse=True)
 def _fresh_process_state() -> None:
     limits.forget()
-    usage.forget()
+    usage.reset()
 
 
 @pytest.fixture(params=["sync lane", "fast lane"])

@@ -66,7 +66,7 @@ def test_json_lines_are_the_events_of_the_list(call, auditor):
 
 
 def test_an_export_longer_than_a_batch_is_whole(call, auditor, monkeypatch):
-    monkeypatch.setattr(export, "BATCH", 7)
+    monkeypatch.setattr(export, "BATCH_SIZE", 7)
     for number in range(30):
         call("POST", f"/locks/job-{number}/acquire")
     names = [row["lock_name"] for row in rows(exported(call, "prefix=job-", auditor))]

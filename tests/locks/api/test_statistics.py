@@ -7,16 +7,15 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import Sum
 
-from locks.api.usage_counters import tallies
+from locks.api.usage_counters import usage_counters
 from locks.api.usage_flusher import usage
 from locks.engine.execution import run
 from locks.engine.maintenance import sweep
-from locks.events.history import statistics
 from locks.events.history.histogram import bucket_of, percentile
 from locks.events.history.rollup import rollup
-from locks.models import Event, Measure, StatsContention, StatsHistogram, StatsMinute
+from locks.models import Event, StatsContention, StatsHistogram, StatsMinute
 from tests.locks.engine.time_travel import pass_seconds
-from tests.locks.events.open_transactions import outlast_open_transactions
+from tests.locks.events.open_transactions import wait_for_open_transactions
 
 FIELDS = ("acquired", "released", "expired", "forced", "renewed", "refused", "waited")
 
@@ -48,7 +47,7 @@ def _lively(call) -> None:
 @pytest.mark.usefixtures("committed", "_lively")
 def test_everything_is_counted_once() -> None:
     usage.flush()
-    outlast_open_transactions()
+    wait_for_open_transactions()
     run(rollup())
     expected = {"acquired": 5, "released": 2, "expired": 1, "forced": 1, "renewed": 2, "refused": 3}
     assert totals() == expected
@@ -61,12 +60,12 @@ def test_everything_is_counted_once() -> None:
 
 @pytest.mark.usefixtures("committed", "_lively")
 def test_rollups_at_once_count_nothing_twice() -> None:
-    def run() -> None:
+    def roll_up() -> None:
         run(rollup())
         connection.close()
 
-    outlast_open_transactions()
-    rollups = [threading.Thread(target=run) for _ in range(5)]
+    wait_for_open_transactions()
+    rollups = [threading.Thread(target=roll_up) for _ in range(5)]
     for thread in rollups:
         thread.start()
     for thread in rollups:
@@ -96,7 +95,7 @@ def test_an_event_that_commits_late_is_counted_after_all(call, space) -> None:
     assert totals() == {}
     done.set()
     writer.join()
-    outlast_open_transactions()
+    wait_for_open_transactions()
     run(rollup())
     assert totals() == {"acquired": 2}
 
@@ -126,7 +125,7 @@ def test_reading_a_held_lock_is_no_refusal(call) -> None:
 def test_waits_are_counted_with_their_length(space) -> None:
     now = datetime.now(UTC)
     for milliseconds in (10, 10, 1000):
-        tallies.count_wait(space_id=space.pk, now=now, milliseconds=milliseconds)
+        usage_counters.count_wait(space_id=space.pk, now=now, milliseconds=milliseconds)
     usage.flush()
     assert totals() == {"waited": 3}
     buckets = dict(StatsHistogram.objects.filter(measure="wait").values_list("bucket", "count"))
@@ -139,7 +138,7 @@ def test_waits_and_refusals_of_a_name_add_up(call, space) -> None:
     call("POST", "/locks/a/acquire")
     now = datetime.now(UTC)
     for milliseconds in (10, 1000):
-        tallies.count_wait(space_id=space.pk, now=now, milliseconds=milliseconds, name="a")
+        usage_counters.count_wait(space_id=space.pk, now=now, milliseconds=milliseconds, name="a")
     usage.flush()
     row = StatsContention.objects.filter(name="a").aggregate(
         refused=Sum("refused"), waited=Sum("waited"), waited_ms=Sum("waited_ms")
@@ -155,7 +154,7 @@ def test_the_database_makes_the_same_buckets(space) -> None:
             kind="released", space_id=space.pk, lock_name="a", held_ms=held_ms, actor_kind="token", actor_name="t",
             channel="api",
         )  # fmt: skip
-    outlast_open_transactions()
+    wait_for_open_transactions()
     run(rollup())
     buckets = StatsHistogram.objects.values_list("bucket").annotate(n=Sum("count")).values_list("bucket", "n")
     expected: dict[int, int] = {}
@@ -172,24 +171,3 @@ def test_a_percentile_is_right_to_within_a_tenth() -> None:
         assert percentile(counts, share) == pytest.approx(share * 10_000, rel=0.1)
     assert percentile({}, 0.5) is None
     assert timedelta(milliseconds=percentile({0: 1}, 1.0) or 0) < timedelta(milliseconds=2)
-
-
-@pytest.mark.django_db
-def test_a_window_is_the_sum_of_its_minutes(space, red_space) -> None:
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    for minute in range(10):
-        at = start + timedelta(minutes=minute)
-        StatsMinute.objects.create(space_id=space.pk, minute=at, acquired=minute)
-        StatsHistogram.objects.create(space_id=space.pk, minute=at, measure="hold", bucket=bucket_of(1000), count=9)
-        StatsHistogram.objects.create(space_id=space.pk, minute=at, measure="hold", bucket=bucket_of(60_000), count=1)
-        for name, refused in (("busy", 5), ("calm", 1)):
-            StatsContention.objects.create(space_id=space.pk, minute=at, name=name, refused=refused)
-            StatsContention.objects.create(space_id=red_space.pk, minute=at, name=f"red {name}", refused=99)
-    window = {"since": start + timedelta(minutes=2), "until": start + timedelta(minutes=5)}
-    assert [one.acquired for one in statistics.by_minute(space.pk, **window)] == [2, 3, 4]
-    assert statistics.most_contended(space.pk, **window) == [("busy", 15), ("calm", 3)]
-    assert statistics.most_contended(space.pk, **window, limit=1) == [("busy", 15)]
-    holds = statistics.percentiles(space.pk, Measure.HOLD, **window)
-    assert holds[0.5] == pytest.approx(1000, rel=0.1)
-    assert holds[0.99] == pytest.approx(60_000, rel=0.1)
-    assert statistics.percentiles(space.pk, Measure.WAIT, **window)[0.5] is None

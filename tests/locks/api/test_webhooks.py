@@ -25,7 +25,7 @@ def kinds() -> list[str]:
     return list(Event.objects.filter(kind__startswith="webhook").order_by("id").values_list("kind", flat=True))
 
 
-def test_the_life_of_a_webhook(call, manager, space) -> None:
+def test_a_webhook_from_creation_to_deletion(call, manager, space) -> None:
     made = call("POST", "/webhooks", {"url": URL, "kinds": ["expired", "expired"], "prefix": "jobs/"}, token=manager)
     assert (made.status_code, made["Cache-Control"]) == (201, "no-store")
     hook = made.json()
@@ -58,20 +58,24 @@ def test_a_test_its_delivery_and_a_replay(call, manager, hook) -> None:
     path = f"/webhooks/{hook['id']}"
     sent = call("POST", f"{path}/test", token=manager)
     assert (sent.status_code, sent.json()["event"], sent.json()["status"]) == (202, "test", "pending")
+    whole = call("GET", f"{path}/deliveries?status=pending&limit=1", token=manager).json()
+    assert whole == {"deliveries": [sent.json()], "next_cursor": None}
+    second = call("POST", f"{path}/test", token=manager)
     page = call("GET", f"{path}/deliveries?status=pending&limit=1", token=manager).json()
-    assert page["deliveries"] == [sent.json()]
+    assert page["deliveries"] == [second.json()]
     older = call("GET", f"{path}/deliveries?cursor={page['next_cursor']}", token=manager).json()
-    assert older == {"deliveries": [], "next_cursor": None}
+    assert older == whole
+    Delivery.objects.filter(public_id=second.json()["id"]).delete()
     replay = f"{path}/deliveries/{sent.json()['id']}/replay"
     assert call("POST", replay, token=manager).status_code == 409
     Delivery.objects.update(status="dead", finished_at="2026-01-01T00:00Z")
     assert call("POST", replay, token=manager).json() == {"replayed": 1}
     Delivery.objects.update(status="dead", finished_at="2026-01-01T00:00Z")
     assert call("POST", f"{path}/replay", token=manager).json() == {"replayed": 1}
-    assert kinds()[1:] == ["webhook_tested", "webhook_replayed", "webhook_replayed"]
+    assert kinds()[1:] == ["webhook_tested", "webhook_tested", "webhook_replayed", "webhook_replayed"]
 
 
-def test_who_may_not(call, hook, space, red_space) -> None:
+def test_tokens_without_permission_are_refused(call, hook, space, red_space) -> None:
     paths = ["/webhooks", *(f"/webhooks/{hook['id']}{rest}" for rest in ("", "/deliveries"))]
     observer, stranger = (
         issue(space, "observer", "locks:read", "audit:read"),
@@ -106,17 +110,17 @@ def test_a_token_bound_to_prefixes_stays_within_them(call, hook, space) -> None:
         {"url": URL, "kinds": ["renewed"]}, {"url": URL, "prefix": "a\0"}, {"url": URL, "prefix": "x" * 300},
     ],
 )  # fmt: skip
-def test_what_cannot_be_delivered_to(call, manager, body) -> None:
+def test_an_invalid_target_is_refused(call, manager, body) -> None:
     refused = call("POST", "/webhooks", body, token=manager)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
     assert not Webhook.objects.exists()
 
 
-def test_there_are_only_so_many(call, manager, hook, monkeypatch) -> None:
-    monkeypatch.setattr(webhooks, "MAX_IN_A_SPACE", 1)
+def test_the_number_of_webhooks_is_limited(call, manager, hook, monkeypatch) -> None:
+    monkeypatch.setattr(webhooks, "MAX_WEBHOOKS_PER_SPACE", 1)
     assert call("POST", "/webhooks", {"url": URL}, token=manager).json()["code"] == "conflict"
 
 
 @pytest.mark.parametrize("query", ["status=lost", "limit=0", "limit=101", "cursor=x"])
-def test_what_no_page_of_deliveries_is(call, manager, hook, query) -> None:
+def test_invalid_parameters_of_the_deliveries_are_refused(call, manager, hook, query) -> None:
     assert call("GET", f"/webhooks/{hook['id']}/deliveries?{query}", token=manager).status_code == 422

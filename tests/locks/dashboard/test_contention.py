@@ -7,7 +7,7 @@ import pytest
 from locks.dashboard import charts
 from locks.engine.execution import run
 from locks.events.history.histogram import bucket_of
-from locks.events.history.rollup import Tally, add_tallies
+from locks.events.history.rollup import UsageCounts, add_usage
 from locks.models import Measure, StatsHistogram, StatsMinute
 
 pytestmark = pytest.mark.django_db
@@ -19,13 +19,13 @@ def crowded(space) -> None:
     minute = datetime.now(UTC).replace(second=0, microsecond=0)
     recent, earlier = minute - timedelta(minutes=10), minute - timedelta(hours=5)
     run(
-        add_tallies(
+        add_usage(
             [
-                Tally(
+                UsageCounts(
                     space_id=space.pk, minute=recent.isoformat(), refused=6, waited=2, names={"deploy": 5, "cron": 1},
                     waits={bucket_of(10_000): 1, bucket_of(30_000): 1}, waited_names={"deploy": (2, 40_000)},
                 ),
-                Tally(space_id=space.pk, minute=earlier.isoformat(), refused=4, names={"cron": 4}),
+                UsageCounts(space_id=space.pk, minute=earlier.isoformat(), refused=4, names={"cron": 4}),
             ]
         )
     )  # fmt: skip

@@ -11,7 +11,7 @@ from itertools import takewhile
 import pytest
 from django.test import Client
 
-from locks.dashboard import viewers as viewing
+from locks.dashboard import live_viewers as viewing
 from locks.dashboard.live import _admit
 from locks.dashboard.live_viewers import ViewerAuthorization, Viewers
 from locks.events.stream.poller import Poller
@@ -113,7 +113,7 @@ def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monk
         source = Poller()
         source.register(viewers, ViewerAuthorization(viewers))
         viewers.add(viewer)
-        source.attend()
+        source.ensure_running()
         await asyncio.sleep(0.5)
         assert not viewer.is_gone
         await asyncio.to_thread(lose)

@@ -107,12 +107,12 @@ def test_deliveries_tell_what_became_of_them_and_are_replayed(visit, alice, url,
             number=1,
             duration_ms=1234,
             status=None if number else 503,
-            error="Nobody listens there." if number else None,
+            error="Connection refused: nothing listens at that port." if number else None,
         )
     first = Delivery.objects.order_by("id").first()
     first.log.create(number=2, duration_ms=20, status=500)
     shown = browser.get(own).content.decode()
-    assert shown.count("Nobody listens there.") == 2
+    assert shown.count("Connection refused: nothing listens at that port.") == 2
     assert re.search(r"503\s+<span class=\"ago\">1.2 s", shown)
     assert "every 2s" in shown
     Delivery.objects.update(status="dead", finished_at="2026-01-01T00:00Z")
@@ -153,7 +153,7 @@ def test_a_webhook_of_another_space_is_none_of_this_one(visit, alice, root, red_
 
 
 def test_there_is_room_for_so_many(visit, alice, url, hook, monkeypatch) -> None:
-    monkeypatch.setattr(webhooks, "MAX_IN_A_SPACE", 1)
+    monkeypatch.setattr(webhooks, "MAX_WEBHOOKS_PER_SPACE", 1)
     reply = visit(alice).post(f"{url}/new", {"url": URL, "kinds": KINDS})
     assert reply.status_code == 409
     assert "Delete one first" in reply.content.decode()

@@ -1,4 +1,4 @@
-"""A client for Server-Sent Events that remembers where it was, as the standard says."""
+"""A client for Server-Sent Events that remembers the last event id, as the standard says."""
 
 import http.client
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass
-class Heard:
+class ReceivedEvent:
     event: str
     data: Any
     id: str | None
@@ -22,7 +22,7 @@ class EventStream:
     last_event_id: str | None = None
     comments: list[str] = field(default_factory=list)
     status: int = 0
-    refusal: Any = None
+    error: Any = None
     _connection: http.client.HTTPConnection | None = None
     _response: http.client.HTTPResponse | None = None
 
@@ -36,7 +36,7 @@ class EventStream:
         self._response = self._connection.getresponse()
         self.status = self._response.status
         if self.status != 200:
-            self.refusal = json.loads(self._response.read())
+            self.error = json.loads(self._response.read())
         return self
 
     def close(self) -> None:
@@ -45,8 +45,8 @@ class EventStream:
         if self._connection is not None:
             self._connection.close()
 
-    def events(self) -> Iterator[Heard]:
-        """Until the stream ends or breaks."""
+    def events(self) -> Iterator[ReceivedEvent]:
+        """Until the stream ends or the connection breaks."""
         assert self._response is not None
         fields: dict[str, str] = {}
         try:
@@ -60,7 +60,9 @@ class EventStream:
                 else:
                     self.last_event_id = fields.get("id", self.last_event_id)
                     if "data" in fields:
-                        yield Heard(fields.get("event", "message"), json.loads(fields["data"]), fields.get("id"))
+                        yield ReceivedEvent(
+                            fields.get("event", "message"), json.loads(fields["data"]), fields.get("id")
+                        )
                     fields = {}
         except (OSError, http.client.HTTPException):
             return

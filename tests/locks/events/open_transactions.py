@@ -1,4 +1,4 @@
-"""Readers in commit order stop short of the oldest transaction under way, and other tests on the server have some."""
+"""Readers in commit order stop before the oldest transaction in progress, and other tests on the server have some."""
 
 import os
 import time
@@ -6,8 +6,8 @@ import time
 import psycopg
 
 
-def outlast_open_transactions() -> None:
-    """Returns when every transaction that is under way now has ended, in whatever database."""
+def wait_for_open_transactions() -> None:
+    """Returns when every transaction that is in progress now has ended, in all databases."""
     with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
         (goal,) = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
         ended = "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= %s::xid8"

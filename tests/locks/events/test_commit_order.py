@@ -10,16 +10,19 @@ import pytest
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire
-from locks.events.history.commit_order import BEGINNING, Position, current_position, follow
+from locks.events.history.commit_order import Position, current_position
+from locks.events.stream.transitions import Transition, read_transitions
 from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
 from tests.locks.engine.conftest import Engine
-from tests.locks.events.open_transactions import outlast_open_transactions
+from tests.locks.events.open_transactions import wait_for_open_transactions
 
 pytestmark = pytest.mark.usefixtures("committed")
 
+BEGINNING = Position(0, 0)
+SPACE = 7
 WRITE = (
-    "INSERT INTO octo_event (kind, lock_name, actor_kind, actor_name, channel)"
-    " VALUES ('released', %s, 'system', 'test', 'task') RETURNING id"
+    "INSERT INTO octo_event (kind, space_id, lock_name, actor_kind, actor_name, channel)"
+    f" VALUES ('released', {SPACE}, %s, 'system', 'test', 'task') RETURNING id"
 )
 
 
@@ -27,8 +30,12 @@ def connect() -> psycopg.Connection:
     return psycopg.connect(os.environ["DATABASE_URL"])
 
 
+def read_events(position: Position, *, space: int = SPACE, limit: int = 1000) -> list[Transition]:
+    return run(read_transitions(position, spaces=[space], limit=limit, max_transactions=2**40)).transitions
+
+
 def read(position: Position) -> tuple[list[str | None], Position]:
-    events = run(follow(position))
+    events = read_events(position)
     return [event.lock_name for event in events], events[-1].position if events else position
 
 
@@ -41,17 +48,17 @@ def test_an_event_that_commits_late_comes_after_the_position() -> None:
         names, position = read(BEGINNING)
         assert names == []
         first.commit()
-    outlast_open_transactions()
+    wait_for_open_transactions()
     names, position = read(position)
     assert names == ["began first", "committed first"]
     assert read(position) == ([], position)
 
 
-def test_what_happens_to_a_name_is_in_order_though_the_last_to_have_it_had_begun_first(worker_token) -> None:
+def test_events_of_a_name_are_in_order_even_if_its_last_holder_began_first(worker_token, space) -> None:
     engine = Engine(worker_token)
     for name in ("a", "b", "c"):
         engine.release(name, engine.acquire(name).lease_id)
-    outlast_open_transactions()
+    wait_for_open_transactions()
     position = run(current_position())
     three = [requests.Acquire(digest=engine.digest, name=name, owner="slow") for name in ("a", "b", "c")]
     with meanwhile() as other, connect() as busy:
@@ -60,41 +67,45 @@ def test_what_happens_to_a_name_is_in_order_though_the_last_to_have_it_had_begun
         engine.release("c", engine.acquire("c", owner="quick").lease_id)
         busy.rollback()
         assert [row.verdict for row in slow.result(MAX_WAIT)] == ["acquired"] * 3
-    outlast_open_transactions()
-    told = [(event.owner, event.kind) for event in run(follow(position)) if event.lock_name == "c"]
-    assert told == [("quick", "acquired"), ("quick", "released"), ("slow", "acquired")]
+    wait_for_open_transactions()
+    events = read_events(position, space=space.pk)
+    assert [(event.owner, event.kind) for event in events if event.lock_name == "c"] == [
+        ("quick", "acquired"),
+        ("quick", "released"),
+        ("slow", "acquired"),
+    ]
 
 
-def test_what_is_rolled_back_holds_up_nothing_for_long() -> None:
+def test_a_rollback_delays_readers_only_until_it_ends() -> None:
     with connect() as first, connect() as second:
         first.execute(WRITE, ["never was"])
         second.execute(WRITE, ["was"])
         second.commit()
         first.rollback()
-    outlast_open_transactions()
+    wait_for_open_transactions()
     assert read(BEGINNING)[0] == ["was"]
 
 
-def test_a_reader_that_starts_here_sees_only_what_is_still_to_come() -> None:
-    with connect() as txid:
-        txid.execute(WRITE, ["before"])
-        txid.commit()
-        outlast_open_transactions()
+def test_a_reader_that_starts_at_the_current_position_sees_only_later_events() -> None:
+    with connect() as writer:
+        writer.execute(WRITE, ["before"])
+        writer.commit()
+        wait_for_open_transactions()
         position = run(current_position())
-        txid.execute(WRITE, ["after"])
-        txid.commit()
-    outlast_open_transactions()
+        writer.execute(WRITE, ["after"])
+        writer.commit()
+    wait_for_open_transactions()
     assert read(position)[0] == ["after"]
 
 
-def test_pages_of_a_large_transaction_go_on_where_the_last_one_ended() -> None:
-    with connect() as txid:
+def test_batches_of_a_large_transaction_continue_where_the_last_one_ended() -> None:
+    with connect() as writer:
         for number in range(25):
-            txid.execute(WRITE, [f"{number:02}"])
-        txid.commit()
-    outlast_open_transactions()
+            writer.execute(WRITE, [f"{number:02}"])
+        writer.commit()
+    wait_for_open_transactions()
     position, names = BEGINNING, []
-    while events := run(follow(position, limit=10)):
+    while events := read_events(position, limit=10):
         names += [event.lock_name for event in events]
         position = events[-1].position
     assert names == [f"{number:02}" for number in range(25)]
@@ -127,7 +138,7 @@ def test_a_reader_beside_many_writers_gets_every_event_once() -> None:
         while ended < writers and running.acquire(blocking=False):
             ended += 1
         if ended == writers:
-            outlast_open_transactions()
+            wait_for_open_transactions()
     for thread in threads:
         thread.join()
     assert len(names) == writers * each

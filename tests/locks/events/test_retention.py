@@ -98,7 +98,7 @@ def test_months_past_the_retention_are_dropped_and_no_others() -> None:
 
 
 @pytest.mark.usefixtures("committed")
-def test_a_partition_that_somebody_reads_is_left_to_the_next_run(engine: Engine) -> None:
+def test_a_partition_that_is_being_read_is_left_to_the_next_run(engine: Engine) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT octo_event_partition('2001-01-01')")
     reading, done = threading.Event(), threading.Event()
@@ -143,11 +143,11 @@ def test_a_name_whose_token_is_ahead_of_the_clock_stays(engine: Engine) -> None:
 
 
 @pytest.mark.django_db
-def test_a_name_that_somebody_waits_for_stays(engine: Engine, space: Space) -> None:
-    free(engine, "wanted")
-    age("wanted", days=31)
+def test_a_name_with_a_waiter_stays(engine: Engine, space: Space) -> None:
+    free(engine, "waited-for")
+    age("waited-for", days=31)
     Waiter.objects.create(
-        space=space, name="wanted", token=Token.objects.get(), owner="w", deadline_at=datetime.now(UTC)
+        space=space, name="waited-for", token=Token.objects.get(), owner="w", deadline_at=datetime.now(UTC)
     )
     assert run(purge_idle_locks(days=30)) == 0
 
@@ -185,7 +185,7 @@ def test_an_acquire_that_met_a_name_on_its_way_out_gets_a_higher_token(engine: E
 
 
 @pytest.mark.django_db
-def test_a_machine_that_was_retired_is_forgotten() -> None:
+def test_the_heartbeat_of_a_retired_machine_is_purged() -> None:
     now = datetime.now(UTC)
     for name, days in (("worker@retired", 8), ("worker@silent", 1)):
         Heartbeat.objects.create(name=name, seen_at=now - timedelta(days=days))

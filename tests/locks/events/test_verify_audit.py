@@ -39,12 +39,12 @@ def write(space: Space, kind: str, name: str, token: int, *, seconds: float = 0,
 
 
 @pytest.mark.django_db
-def test_nothing_is_whole() -> None:
+def test_an_empty_history_is_consistent() -> None:
     assert "0 leases" in verify()
 
 
 @pytest.mark.django_db
-def test_every_way_a_lease_can_go_is_whole(engine: Engine) -> None:
+def test_every_transition_is_consistent(engine: Engine) -> None:
     engine.acquire("held")
     released = engine.acquire("released")
     engine.release("released", released.lease_id)
@@ -76,7 +76,7 @@ def test_every_way_a_lease_can_go_is_whole(engine: Engine) -> None:
         ([("acquired", 5, 0)], "no such lock"),
     ],
 )
-def test_a_contradiction_is_named(space: Space, events: list[tuple[str, int, float]], problem: str) -> None:
+def test_a_contradiction_is_reported(space: Space, events: list[tuple[str, int, float]], problem: str) -> None:
     for kind, token, seconds in events:
         write(space, kind, "deploy", token, seconds=seconds)
     with pytest.raises(CommandError, match=problem) as raised:
@@ -95,7 +95,9 @@ def test_a_contradiction_is_named(space: Space, events: list[tuple[str, int, flo
         ("UPDATE octo_lock SET name = 'renamed'", "in the lock table only|no such lock"),
     ],
 )
-def test_a_lock_table_that_was_changed_behind_the_history_is_noticed(engine: Engine, change: str, problem: str) -> None:
+def test_a_lock_table_that_was_changed_behind_the_history_is_reported(
+    engine: Engine, change: str, problem: str
+) -> None:
     engine.acquire("deploy")
     assert "1 leases" in verify()
     with connection.cursor() as cursor:
@@ -105,7 +107,7 @@ def test_a_lock_table_that_was_changed_behind_the_history_is_noticed(engine: Eng
 
 
 @pytest.mark.django_db
-def test_an_end_that_was_lost_is_noticed(engine: Engine) -> None:
+def test_an_end_that_was_lost_is_reported(engine: Engine) -> None:
     lease = engine.acquire("deploy")
     Lock.objects.filter(name="deploy").delete()
     Lock.objects.create(space_id=lease.space_id, name="deploy", fencing_token=lease.fencing_token)
@@ -114,7 +116,7 @@ def test_an_end_that_was_lost_is_noticed(engine: Engine) -> None:
 
 
 @pytest.mark.usefixtures("committed")
-def test_a_storm_leaves_a_whole_history(engine: Engine) -> None:
+def test_the_history_is_consistent_after_load(engine: Engine) -> None:
     """Claims, releases and takeovers of few names by many threads, with sweeps in between."""
 
     def work(number: int) -> None:

@@ -7,4 +7,4 @@ from locks.api.usage_flusher import usage
 @pytest.fixture(autouse=True)
 def _fresh_process_state() -> None:
     limits.forget()
-    usage.forget()
+    usage.reset()

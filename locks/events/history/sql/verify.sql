@@ -1,20 +1,17 @@
--- Verify: re-plays the history and compares it with the lock table. A row for each contradiction, the earliest first.
+-- Replays the history and compares it with the lock table. A row for each contradiction, the earliest first.
 --
--- $1 the most contradictions to name
+-- $1 how many contradictions at most
 --
--- One statement, so both are seen in one snapshot and nothing can change in between. A lease is known by its fencing
--- token. What was recorded before the oldest month that is kept is gone: `kept_since` is where this month begins, and
--- a lease that was acquired before then has its end only.
-WITH kept_since AS MATERIALIZED (
-    SELECT min(to_date(right(child.relname, 7), 'YYYY_MM'))::timestamp AT TIME ZONE 'UTC' AS at
-    FROM pg_inherits
-    JOIN pg_class AS child ON child.oid = pg_inherits.inhrelid
-    WHERE pg_inherits.inhparent = 'octo_event'::regclass AND child.relname ~ '^octo_event_\d{4}_\d{2}$'
+-- One statement, so that history and locks are read in one snapshot. A lease is identified by its fencing token. Events
+-- before the oldest month that is kept have been purged: of a lease that was acquired before `history_start` only the end
+-- is there.
+WITH history_start AS MATERIALIZED (
+    SELECT min(month) AS at FROM octo_event_month
 ),
 lease AS MATERIALIZED (
     SELECT
         space_id, lock_name, fencing_token,
-        count(*) FILTER (WHERE kind = 'acquired') AS beginnings,
+        count(*) FILTER (WHERE kind = 'acquired') AS acquisitions,
         count(*) FILTER (WHERE kind <> 'acquired') AS ends,
         min(at) FILTER (WHERE kind = 'acquired') AS acquired_at,
         min(at) FILTER (WHERE kind <> 'acquired') AS ended_at,
@@ -26,23 +23,23 @@ lease AS MATERIALIZED (
     WHERE kind IN ('acquired', 'released', 'expired', 'force_released')
     GROUP BY space_id, lock_name, fencing_token
 ),
-in_turn AS (
+in_order AS (
     SELECT
         lease.*,
-        lead(fencing_token) OVER turn AS next_token,
-        lead(acquired_at) OVER turn AS next_acquired_at
+        lead(fencing_token) OVER by_token AS next_token,
+        lead(acquired_at) OVER by_token AS next_acquired_at
     FROM lease
-    WINDOW turn AS (PARTITION BY space_id, lock_name ORDER BY fencing_token)
+    WINDOW by_token AS (PARTITION BY space_id, lock_name ORDER BY fencing_token)
 ),
-found AS (
-    -- The history in itself.
+contradiction AS (
+    -- The history on its own.
     SELECT
-        in_turn.space_id, in_turn.lock_name, in_turn.fencing_token, coalesce(acquired_at, ended_at) AS at,
+        in_order.space_id, in_order.lock_name, in_order.fencing_token, coalesce(acquired_at, ended_at) AS at,
         CASE
-            WHEN in_turn.fencing_token IS NULL THEN 'has no fencing token'
-            WHEN beginnings > 1 THEN 'was acquired ' || beginnings || ' times'
+            WHEN in_order.fencing_token IS NULL THEN 'has no fencing token'
+            WHEN acquisitions > 1 THEN 'was acquired ' || acquisitions || ' times'
             WHEN ends > 1 THEN 'ended ' || ends || ' times'
-            WHEN beginnings = 0 AND ended_at - coalesce(held_ms, 0) * interval '1 millisecond' > kept_since.at
+            WHEN acquisitions = 0 AND ended_at - coalesce(held_ms, 0) * interval '1 millisecond' > history_start.at
                 THEN 'ended but was never acquired'
             WHEN NOT one_holder THEN 'ended under another holder than it began'
             WHEN ended_at < acquired_at THEN 'ended before it was acquired'
@@ -52,9 +49,9 @@ found AS (
             WHEN next_acquired_at < ended_at THEN 'overlaps ' || next_token || ', which was acquired before it ended'
             WHEN next_acquired_at < acquired_at THEN 'was acquired after ' || next_token || ', a higher token'
         END AS problem
-    FROM in_turn CROSS JOIN kept_since
+    FROM in_order CROSS JOIN history_start
     UNION ALL
-    -- The last lease of each name, against its lock.
+    -- The last lease of each name, compared with its lock.
     SELECT
         last.space_id, last.lock_name, last.fencing_token, coalesce(last.ended_at, last.acquired_at),
         CASE
@@ -67,24 +64,24 @@ found AS (
             WHEN lock.holder_id <> last.holder_id THEN 'has another holder than the lock'
             WHEN lock.acquired_at <> last.acquired_at THEN 'was acquired at another time than the lock says'
         END
-    FROM in_turn AS last
+    FROM in_order AS last
     LEFT JOIN octo_lock AS lock ON lock.space_id = last.space_id AND lock.name = last.lock_name
     WHERE last.next_token IS NULL
     UNION ALL
-    -- Locks that the history does not know.
+    -- Locks without history.
     SELECT lock.space_id, lock.name, lock.fencing_token, lock.updated_at, 'is in the lock table only'
-    FROM octo_lock AS lock CROSS JOIN kept_since
+    FROM octo_lock AS lock CROSS JOIN history_start
     WHERE lock.fencing_token > 0
-      AND coalesce(lock.acquired_at, lock.updated_at) > kept_since.at
+      AND coalesce(lock.acquired_at, lock.updated_at) > history_start.at
       AND NOT EXISTS (SELECT FROM lease WHERE lease.space_id = lock.space_id AND lease.lock_name = lock.name)
 )
 SELECT
     space_id, lock_name, fencing_token, problem, at,
     (SELECT count(*) FROM lease)::bigint AS leases
-FROM found
+FROM contradiction
 WHERE problem IS NOT NULL
 UNION ALL
--- Always a row, so that the number of leases is told when all is well.
+-- Always a row, for the number of leases.
 SELECT NULL, NULL, NULL, NULL, NULL, (SELECT count(*) FROM lease)::bigint
 ORDER BY at NULLS LAST, space_id, lock_name
 LIMIT $1::int + 1

@@ -1,6 +1,6 @@
--- Renewed: the watched leases that were renewed since a moment. Changes nothing.
+-- The watched leases that were renewed since a moment.
 --
--- $1 and $2 spaces and names, side by side · $3 spaces that are watched as a whole · $4 since when · $5 the most of them
+-- $1 and $2 spaces and names, side by side · $3 spaces that are watched as a whole · $4 since · $5 limit
 --
 -- Renewals leave no event. There is always a row, which carries the clock.
 SELECT

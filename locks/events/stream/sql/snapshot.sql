@@ -1,11 +1,6 @@
--- What the rest of this transaction sees, and how far back the history reaches.
+-- What the rest of this transaction sees, and how far back the history goes.
 SELECT
     pg_current_snapshot()::text AS snapshot,
-    pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS beyond,
+    pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS xmax,
     clock_timestamp() AS now,
-    (
-        SELECT min(to_date(right(child.relname, 7), 'YYYY_MM'))::timestamp AT TIME ZONE 'UTC'
-        FROM pg_inherits
-        JOIN pg_class AS child ON child.oid = pg_inherits.inhrelid
-        WHERE pg_inherits.inhparent = 'octo_event'::regclass AND child.relname ~ '^octo_event_\d{4}_\d{2}$'
-    ) AS kept_since
+    (SELECT min(month) FROM octo_event_month) AS history_start

@@ -1,32 +1,37 @@
--- News: what became of the locks of some spaces after a position, in commit order. Changes nothing.
+-- The transitions of the locks of some spaces after a position, in commit order.
 --
--- $1 and $2 the position: transaction and event · $3 the most transactions to look at · $4 and $5 the position to stop
--- at · $6 the spaces · $7 one name, or null for all · $8 the most events
+-- $1 and $2 the position: transaction and event · $3 how many transactions to read at most · $4 and $5 the position to
+-- stop at · $6 the spaces · $7 one name, or null for all · $8 how many events to return at most
 --
--- `beyond` is the first transaction that was not looked at: the oldest one still under way (see history/sql/follow.sql)
--- at the latest. There is always a row, so that a reader gets on where nothing happened. Planned with its values: a plan
--- for any position might read all that a space has ever seen.
+-- `stop_before` is the first transaction that was not read: at the latest the oldest one in progress. Ids and times are assigned
+-- before the commit, so an event with a lower one can become visible after one with a higher. Transactions before the
+-- oldest one in progress have all ended: their events are visible, and no others will join them. So a reader stops there,
+-- and whatever commits later comes after its position. `commit_position` is never below the transaction that wrote the
+-- event, and for one name it only rises (octo_event_position).
+--
+-- There is always a row, so that a reader advances where nothing happened. Planned with its values: a generic plan could
+-- read the whole history of a space.
 WITH horizon AS MATERIALIZED (
     SELECT
         least(
             pg_snapshot_xmin(pg_current_snapshot())::text::bigint, $1::bigint + $3::bigint, $4::bigint + 1
-        )::text::xid8 AS beyond,
+        )::text::xid8 AS stop_before,
         clock_timestamp() AS now
 )
 SELECT
-    horizon.beyond::text::bigint AS beyond,
+    horizon.stop_before::text::bigint AS stop_before,
     horizon.now,
-    news.commit_position::text::bigint AS commit_position, news.id, news.txid::text::bigint AS txid, news.at, news.kind, news.space_id,
-    news.lock_name, news.fencing_token, news.owner, news.metadata,
-    -- As it is now, if the lease is still the lock's: the history does not know when a lease runs out.
+    event.commit_position::text::bigint AS commit_position, event.id, event.txid::text::bigint AS txid, event.at,
+    event.kind, event.space_id, event.lock_name, event.fencing_token, event.owner, event.metadata,
+    -- The present one, if the lock still has this lease: the history does not record expiry times.
     octo_effective_expiry(lock.expires_at, lock.bound_session_id) AS expires_at
 FROM horizon
 LEFT JOIN LATERAL (
-    SELECT commit_position, id, coalesce(txid, commit_position) AS txid, at, kind, space_id, lock_name, fencing_token, owner, metadata
+    SELECT commit_position, id, txid, at, kind, space_id, lock_name, fencing_token, owner, metadata
     FROM octo_event
     WHERE octo_event.commit_position >= $1::bigint::text::xid8
       AND (octo_event.commit_position > $1::bigint::text::xid8 OR octo_event.id > $2::bigint)
-      AND octo_event.commit_position < horizon.beyond
+      AND octo_event.commit_position < horizon.stop_before
       AND (octo_event.commit_position < $4::bigint::text::xid8 OR octo_event.id <= $5::bigint)
       AND octo_event.space_id = ANY ($6::bigint[])
       AND octo_event.lock_name IS NOT NULL
@@ -34,7 +39,7 @@ LEFT JOIN LATERAL (
       AND octo_event.kind IN ('acquired', 'released', 'expired', 'force_released')
     ORDER BY octo_event.commit_position, octo_event.id
     LIMIT $8::int
-) AS news ON true
-LEFT JOIN octo_lock AS lock ON news.kind = 'acquired'
-    AND lock.space_id = news.space_id AND lock.name = news.lock_name AND lock.fencing_token = news.fencing_token
-ORDER BY news.commit_position, news.id
+) AS event ON true
+LEFT JOIN octo_lock AS lock ON event.kind = 'acquired'
+    AND lock.space_id = event.space_id AND lock.name = event.lock_name AND lock.fencing_token = event.fencing_token
+ORDER BY event.commit_position, event.id

@@ -1,17 +1,18 @@
--- Fan-out: makes deliveries of what has happened since each webhook's position, and moves the position, in one commit.
--- One row: how many were made, and whether there is more.
+-- Creates deliveries of the events after each webhook's cursor, and moves the cursor, in one commit. Returns how many were
+-- created, and whether there are more events.
 --
--- $1 the most deliveries of a webhook at once · $2 the most transactions to look at · $3 the most that may be pending
--- $4 how many hours a delivery is tried
+-- $1 deliveries per webhook at most · $2 transactions to read at most · $3 pending deliveries per webhook at most
+-- $4 for how many hours a delivery is tried
 --
--- So the history is the outbox: acquire and release write nothing for a webhook, and yet no event is lost or comes
--- twice, whoever dies when. A webhook whose receiver does not keep up stays where it is in the history until it does.
--- Of two that run at once the second passes over what the first is at work on.
+-- The history is the outbox: acquire and release write nothing for webhooks, and still no event is lost or delivered twice
+-- by a crash. A webhook with too many pending deliveries keeps its cursor until there is room. A second fan-out at the same
+-- time skips the webhooks that the first one has locked.
 WITH webhook AS MATERIALIZED (
     SELECT
-        webhook.id, webhook.space_id, webhook.kinds, webhook.prefix, webhook.cursor_event_id, webhook.cursor_commit_position AS kept,
-        -- A position that is still to come is that of another server, from before a restore: go on at the end.
-        least(webhook.cursor_commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1) AS commit_position
+        webhook.id, webhook.space_id, webhook.kinds, webhook.prefix, webhook.cursor_event_id,
+        webhook.cursor_commit_position AS stored_position,
+        -- A position in the future is from before a restore into a new server: continue at the end of the history.
+        least(webhook.cursor_commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1) AS start
     FROM octo_webhook AS webhook
     JOIN octo_space ON octo_space.id = webhook.space_id
     WHERE webhook.paused_at IS NULL AND octo_space.archived_at IS NULL
@@ -21,8 +22,8 @@ WITH webhook AS MATERIALIZED (
 reader AS MATERIALIZED (
     SELECT
         webhook.*,
-        -- Short of the oldest transaction under way: see history/sql/follow.sql.
-        least(pg_snapshot_xmin(pg_current_snapshot())::text::bigint, webhook.cursor_commit_position + $2::bigint) AS beyond
+        -- Stop before the oldest transaction in progress: see stream/sql/transitions.sql.
+        least(pg_snapshot_xmin(pg_current_snapshot())::text::bigint, webhook.start + $2::bigint) AS stop_before
     FROM webhook
     WHERE (
         SELECT count(*) FROM (
@@ -32,15 +33,15 @@ reader AS MATERIALIZED (
         ) AS pending
     ) < $3::int
 ),
-news AS MATERIALIZED (
+event AS MATERIALIZED (
     SELECT reader.id AS webhook_id, event.*
     FROM reader
     CROSS JOIN LATERAL (
         SELECT commit_position, octo_event.id, at, kind, lock_name, fencing_token, owner, metadata, reason
         FROM octo_event
-        WHERE octo_event.commit_position >= reader.commit_position::text::xid8
-          AND (octo_event.commit_position > reader.commit_position::text::xid8 OR octo_event.id > reader.cursor_event_id)
-          AND octo_event.commit_position < reader.beyond::text::xid8
+        WHERE octo_event.commit_position >= reader.start::text::xid8
+          AND (octo_event.commit_position > reader.start::text::xid8 OR octo_event.id > reader.cursor_event_id)
+          AND octo_event.commit_position < reader.stop_before::text::xid8
           AND octo_event.space_id = reader.space_id
           AND octo_event.lock_name IS NOT NULL
           AND octo_event.kind IN ('acquired', 'released', 'expired', 'force_released')
@@ -50,7 +51,7 @@ news AS MATERIALIZED (
         LIMIT $1::int
     ) AS event
 ),
-made AS (
+created AS (
     INSERT INTO octo_delivery (
         webhook_id, public_id, event_id, kind, lock_name, fencing_token, owner, metadata, reason, observed_at,
         status, attempts, next_attempt_at, deadline_at
@@ -58,33 +59,36 @@ made AS (
     SELECT
         webhook_id, gen_random_uuid(), id, kind, lock_name, fencing_token, owner, metadata, reason, at,
         'pending', 0, clock_timestamp(), clock_timestamp() + $4::int * interval '1 hour'
-    FROM news
+    FROM event
     ORDER BY webhook_id, commit_position, id
     ON CONFLICT (webhook_id, event_id) DO NOTHING
 ),
-reached AS (
+result AS (
     SELECT
-        reader.id, reader.kept, reader.commit_position AS before, reader.beyond, count(news.id) AS found,
-        CASE WHEN count(news.id) = $1::int THEN max(news.commit_position::text::bigint) ELSE reader.beyond - 1 END AS commit_position
+        reader.id, reader.stored_position, reader.start, reader.stop_before, count(event.id) AS events,
+        CASE
+            WHEN count(event.id) = $1::int THEN max(event.commit_position::text::bigint)
+            ELSE reader.stop_before - 1
+        END AS position
     FROM reader
-    LEFT JOIN news ON news.webhook_id = reader.id
-    GROUP BY reader.id, reader.kept, reader.commit_position, reader.beyond
+    LEFT JOIN event ON event.webhook_id = reader.id
+    GROUP BY reader.id, reader.stored_position, reader.start, reader.stop_before
 ),
-moved AS (
+moved_cursor AS (
     UPDATE octo_webhook SET
-        cursor_commit_position = reached.commit_position,
+        cursor_commit_position = result.position,
         cursor_event_id = CASE
-            WHEN reached.found = $1::int
-                THEN (SELECT max(news.id) FROM news WHERE news.webhook_id = reached.id
-                      AND news.commit_position = reached.commit_position::text::xid8)
+            WHEN result.events = $1::int
+                THEN (SELECT max(event.id) FROM event
+                      WHERE event.webhook_id = result.id AND event.commit_position = result.position::text::xid8)
             ELSE 9223372036854775807
         END
-    FROM reached
-    WHERE octo_webhook.id = reached.id
-      -- Not each second for nothing: a position may lag behind where nothing happened.
-      AND (reached.found > 0 OR reached.commit_position > reached.before + 1000 OR reached.kept <> reached.before)
+    FROM result
+    WHERE octo_webhook.id = result.id
+      -- Without events the cursor may lag behind: one write in a thousand transactions is enough.
+      AND (result.events > 0 OR result.position > result.start + 1000 OR result.stored_position <> result.start)
 )
 SELECT
-    coalesce(sum(found), 0)::int AS made,
-    coalesce(bool_or(found = $1::int OR beyond = before + $2::bigint), false) AS more
-FROM reached
+    coalesce(sum(events), 0)::int AS created,
+    coalesce(bool_or(events = $1::int OR stop_before = start + $2::bigint), false) AS more
+FROM result

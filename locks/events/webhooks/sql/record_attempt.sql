@@ -1,11 +1,11 @@
--- Settle: what came of an attempt, for the delivery, for its webhook and for the log, in one commit.
+-- Records the result of an attempt for the delivery, its webhook and the log, in one commit.
 --
--- $1 delivery · $2 the attempt's number · $3 whether it was taken · $4 status or null · $5 error or null
--- $6 how many milliseconds it took · $7 seconds until the next attempt · $8 the longest a webhook rests, in seconds
+-- $1 delivery · $2 number of the attempt · $3 whether it succeeded · $4 status or null · $5 error or null
+-- $6 duration in milliseconds · $7 seconds until the next attempt · $8 the longest backoff of a webhook, in seconds
 --
--- If the claim has run out and somebody else has made another attempt, only the log is written, unless the delivery was
--- taken: then it is over, whoever delivered it.
-WITH settled AS (
+-- If the claim has expired and another worker has made an attempt since, only the log and the webhook are written, unless
+-- this attempt succeeded: then the delivery is delivered, whichever attempt it was.
+WITH updated_delivery AS (
     UPDATE octo_delivery SET
         status = CASE
             WHEN $3::boolean THEN 'delivered'
@@ -24,7 +24,8 @@ logged AS (
 UPDATE octo_webhook SET
     consecutive_failures = CASE WHEN $3::boolean THEN 0 ELSE consecutive_failures + 1 END,
     backoff_until = CASE
-        WHEN NOT $3::boolean THEN clock_timestamp() + least(2 ^ least(consecutive_failures, 20), $8::float8) * interval '1 second'
+        WHEN NOT $3::boolean
+            THEN clock_timestamp() + least(2 ^ least(consecutive_failures, 20), $8::float8) * interval '1 second'
     END
 FROM octo_delivery
 WHERE octo_delivery.id = $1::bigint AND octo_webhook.id = octo_delivery.webhook_id

@@ -27,17 +27,17 @@ class Received:
         return json.loads(self.body)
 
     def is_signed_with(self, secret: str, header: str = "X-OctoStore-Signature") -> bool:
-        """As the documents tell receivers to check it."""
+        """As docs/webhooks.md describes the check."""
         signed = f"{self.headers['X-OctoStore-Timestamp']}.".encode() + self.body
-        wanted = "sha256=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
-        return hmac.compare_digest(wanted, self.headers.get(header, ""))
+        expected = "sha256=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+        return hmac.compare_digest(expected, self.headers.get(header, ""))
 
 
 @dataclass
 class Receiver:
     port: int
     received: list[Received] = field(default_factory=list)
-    # What /told answers with.
+    # The answer of /configured.
     status: int = 200
     ended: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -83,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
                     self.wfile.write(b"x" * 1024 * 1024)
             case "/fails":
                 self._answer(500, {})
-            case "/told":
+            case "/configured":
                 self._answer(self.receiver.status, {})
             case "/slowly":
                 time.sleep(0.2)
@@ -108,7 +108,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, *_arguments: Any) -> None:
-        """Whoever asks may hang up whenever they like."""
+        """A client may disconnect at any time."""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from locks.events.webhooks import sending
 from locks.events.webhooks.sending import AttemptResult, send
 from locks.events.webhooks.ssrf import Forbidden, check
-from locks.events.webhooks.urls import BadTarget, parse_target
+from locks.events.webhooks.urls import InvalidTarget, parse_target
 from tests.locks.events.webhooks.receiver import Receiver, receiving
 
 LOOPBACK = [ip_network("127.0.0.0/8"), ip_network("::1/128")]
@@ -37,12 +37,12 @@ def test_a_delivery_arrives_with_its_headers(receiver) -> None:
     ("path", "status", "error"),
     [
         ("/fails", 500, None),
-        ("/redirects", 302, "The receiver redirects, which is not followed."),
+        ("/redirects", 302, "The receiver answered with a redirect, which is not followed."),
         ("/hangs", None, "The receiver was too slow."),
         ("/drips", None, "The receiver was too slow."),
     ],
 )
-def test_a_receiver_that_does_not_take_it(receiver, path, status, error, monkeypatch) -> None:
+def test_a_receiver_that_does_not_accept_it(receiver, path, status, error, monkeypatch) -> None:
     if status is None:
         monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 1.0)
     sent = post(receiver.url + path)
@@ -57,30 +57,31 @@ def test_a_huge_answer_is_not_read(receiver) -> None:
     assert (sent.status, sent.is_delivered) == (200, True)
 
 
-def test_nobody_there_and_no_such_name() -> None:
+def test_a_closed_port_and_an_unknown_name() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        assert post(f"http://127.0.0.1:{unused.getsockname()[1]}/").error == "Nobody listens there."
+        sent = post(f"http://127.0.0.1:{unused.getsockname()[1]}/")
+    assert sent.error == "Connection refused: nothing listens at that port."
     assert post("http://nowhere.invalid/").error == "The name nowhere.invalid has no address."
 
 
-def test_a_name_that_leads_elsewhere_the_second_time_is_checked_again(receiver) -> None:
-    """What a rebinding name server does: an address that is allowed when it is looked at, another when it is used. Here
+def test_a_name_that_resolves_to_another_address_is_checked_again(receiver) -> None:
+    """DNS rebinding: an address that is allowed when it is checked, another one when it is used. Here
     127.0.0.2 stands for the public internet, since tests talk to loopback only."""
     answers = [ip_address("127.0.0.2"), ip_address("127.0.0.1")]
-    asked = []
+    resolved = []
 
     def rebinding(host: str, _port: int) -> list:
-        asked.append(host)
-        return [answers[min(len(asked), len(answers)) - 1]]
+        resolved.append(host)
+        return [answers[min(len(resolved), len(answers)) - 1]]
 
     with receiving("127.0.0.2", port=receiver.port) as public:
         url = f"http://rebinding.example:{receiver.port}/well"
         first = post(url, allowed=[ip_network("127.0.0.2/32")], resolver=rebinding)
         second = post(url, allowed=[ip_network("127.0.0.2/32")], resolver=rebinding)
         assert (first.is_delivered, len(public.received)) == (True, 1)
-    assert second.error == "The address is private, local or reserved, which this server does not deliver to."
-    assert asked == ["rebinding.example"] * 2
+    assert second.error == "The address is private, local or reserved; this server does not deliver there."
+    assert resolved == ["rebinding.example"] * 2
     assert receiver.received == []
 
 
@@ -91,13 +92,13 @@ def test_a_name_with_a_public_and_a_private_address_is_not_delivered_to(receiver
 
 
 def test_the_address_is_checked_and_the_name_is_sent(receiver) -> None:
-    here = [ip_address("127.0.0.1")]
-    sent = post(f"http://receiver.example:{receiver.port}/well", resolver=lambda _host, _port: here)
+    address = [ip_address("127.0.0.1")]
+    sent = post(f"http://receiver.example:{receiver.port}/well", resolver=lambda _host, _port: address)
     assert sent.is_delivered
     assert receiver.at("/well")[0].headers["Host"] == f"receiver.example:{receiver.port}"
 
 
-def test_a_receiver_without_tls_is_told_from_one_that_hangs(receiver) -> None:
+def test_a_receiver_without_tls_is_distinguished_from_one_that_hangs(receiver) -> None:
     sent = post(f"https://127.0.0.1:{receiver.port}/well")
     assert sent.status is None
     assert sent.error not in (None, "The receiver was too slow.")
@@ -141,7 +142,7 @@ def test_the_operator_can_allow_a_network_and_nothing_beside_it() -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_url_to_deliver_to(url) -> None:
-    with pytest.raises(BadTarget):
+    with pytest.raises(InvalidTarget):
         parse_target(url, allowed=[])
 
 

@@ -1,4 +1,4 @@
-"""Deliveries over TLS: only to whoever has a certificate for the name, on the address that was checked."""
+"""Deliveries over TLS: only to a receiver with a certificate for the name, at the address that was checked."""
 
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
@@ -38,15 +38,15 @@ def post(port: int) -> AttemptResult:
 
 
 @pytest.mark.usefixtures("_trusted")
-def test_a_receiver_with_a_certificate_for_its_name_gets_it_at_the_address_that_was_checked(authority):
-    asked_for = []
+def test_a_receiver_with_a_valid_certificate_is_called_at_the_address_that_was_checked(authority):
+    server_names = []
     presents = authority.server(HOST)
-    presents.sni_callback = lambda _socket, name, _context: asked_for.append(name)
+    presents.sni_callback = lambda _socket, name, _context: server_names.append(name)
     with receiving(ADDRESS, tls=presents) as receiver:
         sent = post(receiver.port)
     assert (sent.status, sent.error) == (200, None)
     (received,) = receiver.received
-    assert asked_for == [HOST]
+    assert server_names == [HOST]
     assert (received.headers["Host"], received.arrived_at) == (f"{HOST}:{receiver.port}", ADDRESS)
 
 
@@ -68,7 +68,7 @@ def test_any_other_certificate_is_refused_before_a_byte_is_sent(authority, host,
     assert says in sent.error
 
 
-def test_an_authority_that_nobody_trusts_vouches_for_nobody(authority):
+def test_a_certificate_of_an_untrusted_authority_is_refused(authority):
     with receiving(ADDRESS, tls=authority.server(HOST)) as receiver:
         sent = post(receiver.port)
         assert receiver.received == []
