@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from octoadmin.postgres import Cluster, stop
+from octoadmin.run.postgres import Cluster, stop
 
 if TYPE_CHECKING:
     from bench.sides import Place

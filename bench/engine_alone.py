@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from bench.slices import Slice, percentiles
 from locks.engine import statements
-from octoadmin.postgres import BINARIES
+from octoadmin.run.postgres import BINARIES
 
 WARMING_SECONDS = 1
 PLANNED_IN_A_SECOND = 40

@@ -7,7 +7,7 @@ from locks.models import Space, Team
 from locks.services import tokens
 from locks.services.audit import Actor
 from locks.token_format import parse
-from octoadmin.postgres import ROLE, SUPERUSER, Cluster
+from octoadmin.run.postgres import ROLE, SUPERUSER, Cluster
 
 
 def space_with_token(slug: str) -> tuple[str, str]:

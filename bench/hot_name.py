@@ -19,7 +19,7 @@ def measure(place: Place) -> dict[str, list[Slice]]:
     turns: dict[str, list[Slice]] = {lane: [] for lane in LANES}
     with ExitStack() as stack:
         ports = {
-            lane: stack.enter_context(octoadmin_server(place, f"hot {lane}", OCTO_FAST_LANE=setting))[0]
+            lane: stack.enter_context(octoadmin_server(place, f"hot {lane}", OCTO_BATCHING=setting))[0]
             for lane, setting in LANES.items()
         }
         for round_ in range(ROUNDS + 1):

@@ -16,8 +16,8 @@ from psycopg.conninfo import conninfo_to_dict
 from bench.growth import SIZES, database_of
 from bench.sides import Place
 from locks.models import User
-from octoadmin.probes.counters import latest as latest_counters
-from octoadmin.probes.database import latest as latest_state
+from locks.system_state.counters import latest as latest_counters
+from locks.system_state.database import latest as latest_state
 
 PAGES = {
     "Now": "",
@@ -56,8 +56,8 @@ def _cost(browser: Client, path: str) -> float:
     took = []
     for _ in range(ROUNDS + 1):
         # What is shared for a second is asked anew each time.
-        latest_counters.forget()
-        latest_state.forget()
+        latest_counters.clear()
+        latest_state.clear()
         before = _worked()
         reply = browser.get(path, headers={"Host": "localhost"})
         took.append(_worked() - before)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from octoadmin.postgres import Cluster, stop
+from octoadmin.run.postgres import Cluster, stop
 
 LOCKS = 100_000
 EVENTS = 1_000_000
@@ -194,8 +194,8 @@ def _page(name: str, path: str) -> str:
     from django.test import Client
 
     from locks.models import User
-    from octoadmin.probes.counters import latest as latest_counters
-    from octoadmin.probes.database import latest as latest_state
+    from locks.system_state.counters import latest as latest_counters
+    from locks.system_state.database import latest as latest_state
 
     browser = Client()
     browser.force_login(User.objects.get(username="root"))
@@ -203,8 +203,8 @@ def _page(name: str, path: str) -> str:
     worked: list[float] = []
     for _ in range(ROUNDS + 1):
         # What is shared for a second is asked anew each time.
-        latest_counters.forget()
-        latest_state.forget()
+        latest_counters.clear()
+        latest_state.clear()
         worked_before = _worked()
         began = time.perf_counter()
         reply = browser.get(path, headers={"Host": "localhost"})

@@ -15,7 +15,7 @@ import psutil
 from bench import engine_alone, redis_lock, wrk
 from bench.processes import free_port, running, wait_for_http
 from bench.slices import Slice
-from octoadmin.postgres import Cluster
+from octoadmin.run.postgres import Cluster
 
 Load = Callable[[int, int], Slice]
 
@@ -63,7 +63,7 @@ def octoadmin_server(place: Place, name: str, **environment: str) -> Iterator[tu
         "OCTO_REQUESTS_PER_SECOND": "1000000000", "OCTO_DATA_DIR": str(place.directory / "data"),
         "SECRET_KEY": "only for measurements, and nothing else", **environment,
     }  # fmt: skip
-    with running([sys.executable, "-m", "octoadmin.server"], log=log, environment=settings) as process:
+    with running([sys.executable, "-m", "octoadmin.run.server"], log=log, environment=settings) as process:
         wait_for_http(port, "/health", log=log)
         yield port, process
 
@@ -85,11 +85,11 @@ def _http(script: str, port: int, *, steps: int, **environment: str) -> Load:
 
 
 def fast_lane(place: Place) -> AbstractContextManager[Side]:
-    return _octoadmin(place, "fast lane", OCTO_FAST_LANE="1")
+    return _octoadmin(place, "fast lane", OCTO_BATCHING="1")
 
 
 def drf_lane(place: Place) -> AbstractContextManager[Side]:
-    return _octoadmin(place, "DRF lane", OCTO_FAST_LANE="0")
+    return _octoadmin(place, "DRF lane", OCTO_BATCHING="0")
 
 
 @contextmanager

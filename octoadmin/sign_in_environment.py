@@ -1,4 +1,4 @@
-"""The settings of the ways in: providers, one-time codes, passkeys. Each way is off until it is set up here."""
+"""The settings of sign-in methods: providers, one-time codes, passkeys. Each is off until it is configured."""
 
 from ipaddress import ip_address
 from pathlib import Path
@@ -25,8 +25,8 @@ class SignInEnvironment(BaseSettings):
         description="People may sign in with passkeys (WebAuthn) and use them as a second factor. Browsers want https "
         "and a host name for it, or `localhost`.",
     )
-    octo_require_second_factor: Literal["nobody", "admins"] = Field(
-        "nobody",
+    octo_require_second_factor: Literal["none", "admins"] = Field(
+        "none",
         description="`admins`: team admins and superusers can only look until they have a second factor. Needs "
         "`OCTO_ONE_TIME_CODES` or `OCTO_PASSKEYS`.",
     )
@@ -49,8 +49,8 @@ class SignInEnvironment(BaseSettings):
     octo_oidc_name: str = Field("Single sign-on", description="What the button says after “Sign in with”.")
     octo_sign_up_domains: Annotated[list[str], NoDecode, CommaSeparated] = Field(
         [],
-        description="E-mail domains, separated by commas. Whoever a provider vouches for with a verified address there "
-        "gets an account, in no team yet. Empty: only people who are known or invited get in.",
+        description="E-mail domains, separated by commas. Users with a verified address there get an account when a "
+        "provider signs them in, without a team. Empty: only existing and invited users can sign in.",
     )
 
     @field_validator("octo_github_url", "octo_oidc_issuer")
@@ -62,7 +62,7 @@ class SignInEnvironment(BaseSettings):
         return url.rstrip("/")
 
     @model_validator(mode="after")
-    def _ways_in_are_complete(self) -> "SignInEnvironment":
+    def _methods_are_complete(self) -> "SignInEnvironment":
         problems = []
         if self.octo_github_client_id and not self.github_secret:
             problems.append("OCTO_GITHUB_CLIENT_SECRET: must be set together with OCTO_GITHUB_CLIENT_ID")

@@ -3,6 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
+from locks.dashboard.live import live
 from locks.dashboard.views import (
     account,
     activity,
@@ -65,6 +66,7 @@ urlpatterns = [
     path("teams/new", spaces.create_team, name="new-team"),
     path("<slug:team>/", entrance.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),
+    path("<slug:team>/<slug:space>/live", live, name="live"),
     path("<slug:team>/<slug:space>/contention", contention.contention, name="contention"),
     path("<slug:team>/<slug:space>/activity", activity.activity, name="activity"),
     path("<slug:team>/<slug:space>/activity/news", activity.news, name="activity-news"),

@@ -16,7 +16,7 @@ from locks.services import webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
 from tests.locks.events.webhooks.receiver import Receiver, receiving
-from tests.octoadmin.test_worker import data, eventually, running_worker
+from tests.octoadmin.run.test_worker import data, eventually, running_worker
 
 __all__ = ["data"]
 
@@ -56,7 +56,9 @@ def sooner(webhook: Webhook) -> None:
     Webhook.objects.filter(pk=webhook.pk).update(backoff_until=None)
 
 
-def test_bad_receivers_are_retried_and_hold_up_neither_the_others_nor_the_sweep(space, digest, data, receiver) -> None:
+def test_failing_receivers_are_retried_and_delay_neither_other_deliveries_nor_the_sweep(
+    space, digest, data, receiver
+) -> None:
     bad = {path: create(space, receiver.url + path)[1] for path in ("/fails", "/hangs", "/redirects", "/told")}
     pouring = create(space, f"{receiver.url}/pours")[1]
     secret, good = create(space, f"{receiver.url}/well")

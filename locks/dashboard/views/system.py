@@ -10,10 +10,10 @@ from locks.dashboard import system as health
 from locks.dashboard.access import Place, in_space, person
 from locks.dashboard.shell import asks_for, page, part
 from locks.dashboard.verdicts import worst
+from locks.metrics import processes_and_streams
 from locks.models import SpaceUsage
-from octoadmin.probes.counters import counters
-from octoadmin.probes.database import database_state
-from octoadmin.probes.metrics import processes_and_streams
+from locks.system_state.counters import counters
+from locks.system_state.database import database_state
 
 
 @require_safe
