@@ -21,7 +21,7 @@ from bench.setup import Environment
 FAST_PATH, DRF_PATH = "fast path", "DRF path"
 ETCD, ETCD_SHARED = "etcd, a lease per claim", "etcd, one shared lease"
 # Switches the fast path on or off.
-FAST_PATH_SETTING = "OCTO_FAST_LANE"
+FAST_PATH_SETTING = "OCTO_BATCHING"
 # Runs claim-release pairs on a number of connections for a number of seconds.
 Load = Callable[[int, int], Sample]
 
@@ -52,7 +52,7 @@ def octoadmin_server(conninfo: str, directory: Path, *, fast_path: bool = True) 
         "DATABASE_URL": conninfo, "PORT": str(port), "HOST": "127.0.0.1", "LOG_LEVEL": "error", "OCTO_WORKERS": "1",
         "OCTO_REQUESTS_PER_SECOND": "1000000000", FAST_PATH_SETTING: str(int(fast_path)),
     }  # fmt: skip
-    with running([sys.executable, "-m", "octoadmin.server"], log=log, environment=settings) as process:
+    with running([sys.executable, "-m", "octoadmin.run.server"], log=log, environment=settings) as process:
         wait_for_http(port, "/health", log=log)
         yield port, process
 

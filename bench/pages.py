@@ -16,8 +16,8 @@ from django.test import Client
 
 from bench.setup import FILL_LOCKS, Environment
 from locks.models import Token, User
-from octoadmin.probes.counters import latest as latest_counters
-from octoadmin.probes.database import latest as latest_state
+from locks.system_state.counters import latest as latest_counters
+from locks.system_state.database import latest as latest_state
 
 LOCKS = 100_000
 EVENTS = 1_000_000
@@ -146,8 +146,8 @@ def log_in() -> Client:
 
 def get(browser: Client, path: str) -> None:
     """Requests a page of the space without what the process caches for a second."""
-    latest_counters.forget()
-    latest_state.forget()
+    latest_counters.clear()
+    latest_state.clear()
     response = browser.get(f"/ui/bench/main/{path}")
     if response.status_code != 200:
         raise RuntimeError(f"{path}: status {response.status_code}")

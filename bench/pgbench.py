@@ -13,7 +13,7 @@ import msgspec
 
 from bench.samples import Sample, children_cpu_seconds, percentiles
 from locks.engine import requests, statements
-from octoadmin.postgres import BINARIES
+from octoadmin.run.postgres import BINARIES
 
 WARM_UP_SECONDS = 1
 CONNECTIONS_PLANNED_PER_SECOND = 40

@@ -13,7 +13,7 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from octoadmin.postgres import DATABASE, ROLE, SUPERUSER, Cluster, stop
+from octoadmin.run.postgres import DATABASE, ROLE, SUPERUSER, Cluster, stop
 
 # More than in production: some contenders need a connection per client.
 MAX_CONNECTIONS = {"max_connections": "600"}

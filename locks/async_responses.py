@@ -1,4 +1,7 @@
-"""An answer that a view begins on its thread and that goes on on the event loop, for as long as the client stays."""
+"""Responses that a view starts on its thread and the event loop finishes, for as long as the client stays.
+
+When the loop takes over, the thread and its database connection serve other requests.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -7,23 +10,33 @@ from django.http import HttpResponse
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-GoOn = Callable[[Receive, Send], Awaitable[None]]
-Later = Callable[[Receive], Awaitable[tuple[int, bytes]]]
+Stream = Callable[[Receive, Send], Awaitable[None]]
+Resolve = Callable[[Receive], Awaitable[tuple[int, bytes]]]
 
 
-class LoopStreamingResponse(HttpResponse):
-    """Status and headers are the response's own; `go_on` sends the body and ends it. By then the thread and its
-    database connection serve somebody else."""
+class AsyncResponse(HttpResponse):
+    """`log_context` is what the request's log line says besides, which is written when the response ends."""
 
-    def __init__(self, go_on: GoOn, **options: Any) -> None:
+    log_context: dict[str, Any]
+
+
+class LoopStreamingResponse(AsyncResponse):
+    """Status and headers are the response's own; `stream` sends the body and ends it."""
+
+    def __init__(self, stream: Stream, **options: Any) -> None:
         super().__init__(**options)
-        self.go_on = go_on
+        self.stream = stream
 
 
-class DeferredResponse(HttpResponse):
-    """Answered later: `later` waits on the event loop and returns status and body, or raises a refusal, or Gone. The
-    headers are the response's own."""
+class DeferredResponse(AsyncResponse):
+    """`resolve` waits on the event loop and returns status and body, or raises Refusal, or Gone if the client has
+    disconnected. The headers are the response's own."""
 
-    def __init__(self, later: Later, **options: Any) -> None:
+    def __init__(self, resolve: Resolve, **options: Any) -> None:
         super().__init__(**options)
-        self.later = later
+        self.resolve = resolve
+
+
+async def wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,14 +1,12 @@
-"""The server's one ASGI application.
-
-What the fast lane takes does not come here: its connection has answered it. The rest goes to the first of ROUTES that
-wants it, and to Django on the sync lane otherwise.
-"""
+"""The server's ASGI application: the fast path in front, Django behind it."""
 
 import asyncio
 import gc
 import os
+import signal
 from collections.abc import Callable
 from importlib import import_module
+from types import FrameType
 
 import django
 
@@ -19,57 +17,47 @@ from django.conf import settings  # noqa: E402  -- Django must be set up first
 from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 
 from locks.api.usage_flusher import usage  # noqa: E402
-from locks.dashboard import live  # noqa: E402
+from locks.metrics import server_processes  # noqa: E402
 from locks.queue.singletons import wait_queue  # noqa: E402
-from octoadmin.fast_lane.lane import FastLane  # noqa: E402
-from octoadmin.probes.metrics import server_processes  # noqa: E402
-from octoadmin.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
-from octoadmin.serving.sync_lane import STOP_SECONDS, SyncLane  # noqa: E402
-from octoadmin.serving.warming import warm  # noqa: E402
+from octoadmin.batching.application import BatchingApplication  # noqa: E402
+from octoadmin.http.asgi_types import Receive, Scope, Send  # noqa: E402
+from octoadmin.run.preload import preload  # noqa: E402
+from octoadmin.wsgi_bridge.bridge import STOP_SECONDS, WSGIBridge  # noqa: E402
 
-# Looks at the scope and returns the application that answers it, or None to leave it to the next.
-Route = Callable[[Scope], Application | None]
-
-# Now, so that a mistake there shows at once and nobody's first request waits for the imports.
+# Imported now, so that a mistake shows at start and the first request does not wait for it.
 import_module(settings.ROOT_URLCONF)
-warm()
+preload()
 
-sync_lane = SyncLane(WSGIHandler(), threads=settings.THREADS, trusted_proxies=settings.TRUSTED_PROXIES)
-fast_lane = FastLane(sync_lane, connections=settings.LANE_CONNECTIONS)
-ROUTES: tuple[Route, ...] = (live.route,)
+bridge = WSGIBridge(WSGIHandler(), threads=settings.THREADS, trusted_proxies=settings.TRUSTED_PROXIES)
+batching = BatchingApplication(bridge, connections=settings.BATCH_CONNECTIONS)
+_http = batching if settings.BATCHING else bridge
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     match scope["type"]:
         case "http":
-            for route in ROUTES:
-                if (taker := route(scope)) is not None:
-                    break
-            else:
-                taker = sync_lane
-            await taker(scope, receive, send)
+            await _http(scope, receive, send)
         case "lifespan":
-            await _lifespan(scope, receive, send)
+            await _lifespan(receive, send)
         case "websocket":
             await send({"type": "websocket.close", "code": 1000})
         case other:
             raise ValueError(f"unknown ASGI scope: {other}")
 
 
-async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:
+async def _lifespan(receive: Receive, send: Send) -> None:
     while True:
         match (await receive())["type"]:
             case "lifespan.startup":
-                # What was imported stays: no collection needs to look at it again.
+                # Imported modules stay: the garbage collector need not examine them again.
                 gc.collect()
                 gc.freeze()
-                sync_lane.start()
+                # A batch of requests allocates thousands of objects that are all freed soon: collect less often.
+                gc.set_threshold(20_000, 20, 20)
+                bridge.start()
                 usage.start()
                 server_processes.set(1)
-                # For the server and its connections.
-                scope["state"]["farewell"] = wait_queue.close
-                if settings.FAST_LANE:
-                    scope["state"]["lane"] = fast_lane
+                _on_stop_signal(_end_long_requests)
                 await send({"type": "lifespan.startup.complete"})
             case "lifespan.shutdown":
                 await _stop()
@@ -77,13 +65,37 @@ async def _lifespan(scope: Scope, receive: Receive, send: Send) -> None:
                 return
 
 
+_closing: set[asyncio.Task[None]] = set()
+
+
+def _end_long_requests() -> None:
+    """Waiting requests get a 503 and streams end. The server lets the requests under way end before it shuts the
+    application down, and these would keep it."""
+    bridge.end_streams()
+    _closing.add(asyncio.ensure_future(wait_queue.close()))
+
+
+def _on_stop_signal(callback: Callable[[], None]) -> None:
+    """Calls it on the event loop before the server's own handler, which is called all the same."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        server_handler = signal.getsignal(number)
+
+        def handle(signal_number: int, frame: FrameType | None, server_handler: object = server_handler) -> None:
+            loop.call_soon_threadsafe(callback)
+            if callable(server_handler):
+                server_handler(signal_number, frame)
+
+        signal.signal(number, handle)
+
+
 async def _stop() -> None:
-    """All at once, and none of them waits longer than that for a database which does not answer."""
+    """All at once, and for no longer than STOP_SECONDS: the database may not answer."""
     stopping = (
         wait_queue.close(),
-        fast_lane.stop(seconds=STOP_SECONDS),
-        # Not here on the loop, which has yet to send what the threads are working on.
-        asyncio.to_thread(sync_lane.stop),
+        batching.stop(seconds=STOP_SECONDS),
+        # Not on the loop, which has to send what the threads are working on.
+        asyncio.to_thread(bridge.stop),
     )
     done, _ = await asyncio.wait({asyncio.ensure_future(each) for each in stopping}, timeout=STOP_SECONDS)
     for each in done:

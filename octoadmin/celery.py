@@ -1,4 +1,4 @@
-"""The Celery application. Tasks are in locks/tasks.py; beat's timetable stands with them."""
+"""The Celery application. Its tasks are in locks/tasks.py, its schedule in the settings."""
 
 import os
 
@@ -10,12 +10,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "octoadmin.settings")
 app = Celery("octoadmin")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
-# For every thread: tasks are also sent from those of the server and the worker.
+# For every thread: `celery.current_app` is this application everywhere.
 app.set_default()
 
 
 def _keep_our_logs(**_kwargs: object) -> None:
-    """Django has configured logging already; a receiver keeps Celery from doing it again."""
+    """Django has configured logging already; with a receiver Celery does not do it again."""
 
 
 setup_logging.connect(_keep_our_logs)

@@ -1,8 +1,7 @@
 """Every setting that the environment can give, typed, in one place.
 
-`Environment` is read once, by settings.py. Problems are collected and reported together, each with the
-variable's name and what to set, so that a wrong deployment is mended in one go. The table in
-docs/configuration.md is checked against the fields below.
+`Environment` is read once, by settings.py. Problems are reported together, each with the variable's name and what to
+set. A test compares the table in docs/configuration.md with the fields below.
 """
 
 import os
@@ -20,7 +19,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from octoadmin.sign_in_environment import CommaSeparated, SignInEnvironment
 
 PROJECT_DIR = Path(__file__).resolve().parent.parent
-MIN_SECRET = 32
+MIN_SECRET_LENGTH = 32
 
 
 class EnvironmentProblem(Exception):
@@ -34,7 +33,7 @@ class Environment(SignInEnvironment):
         PROJECT_DIR / ".octoadmin",
         description="Where the embedded database, the broker's queue, the secret key and the logs live.",
     )
-    host: str = Field("127.0.0.1", description="Address to listen on. Loopback unless told otherwise.")
+    host: str = Field("127.0.0.1", description="Address to listen on. Loopback by default.")
     port: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
     database_url: str = Field(
         "",
@@ -62,7 +61,7 @@ class Environment(SignInEnvironment):
     trusted_proxies: Annotated[list[IPv4Network | IPv6Network], NoDecode, CommaSeparated] = Field(
         [],
         description="Addresses or networks of reverse proxies whose `X-Forwarded-For` and "
-        "`X-Forwarded-Proto` are believed, separated by commas.",
+        "`X-Forwarded-Proto` are trusted, separated by commas.",
     )
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="`json`, `console`, or `auto`: readable on a terminal, JSON elsewhere."
@@ -77,17 +76,17 @@ class Environment(SignInEnvironment):
         le=128,
         description="Threads for pages and the API in each server process, each with one database connection.",
     )
-    octo_fast_lane: bool = Field(
+    octo_batching: bool = Field(
         True,
-        description="Whether plain acquire, renew, release and inspect are answered in batches, in front of the "
-        "threads. `0` leaves all of the API to the threads.",
+        description="Whether plain acquire, renew, release and inspect calls are run in batches, in front of Django. "
+        "`0` leaves all of the API to Django.",
     )
-    octo_lane_connections: int = Field(
+    octo_batch_connections: int = Field(
         2,
         ge=1,
         le=16,
-        description="Database connections of the fast lane for each of its four calls, in each server process; all "
-        "but the first are opened only under load.",
+        description="Database connections for each of the four batched calls, in each server process; all but the "
+        "first are opened only under load.",
     )
     octo_requests_per_second: int = Field(
         1_000,
@@ -125,8 +124,8 @@ class Environment(SignInEnvironment):
     @field_validator("secret_key")
     @classmethod
     def _long_secret_key(cls, key: str) -> str:
-        if key and len(key) < MIN_SECRET:
-            raise ValueError(f"must have at least {MIN_SECRET} characters")
+        if key and len(key) < MIN_SECRET_LENGTH:
+            raise ValueError(f"must have at least {MIN_SECRET_LENGTH} characters")
         return key
 
     @field_validator("celery_broker_url")
@@ -166,7 +165,7 @@ class Environment(SignInEnvironment):
             kept = _kept_secret(path)
         except OSError as error:
             raise EnvironmentProblem(f"OCTO_DATA_DIR: {self.data_dir} cannot be used: {error.strerror}") from None
-        if len(kept) < MIN_SECRET:
+        if len(kept) < MIN_SECRET_LENGTH:
             raise EnvironmentProblem(
                 f"SECRET_KEY: the one kept in {path} is damaged. Remove the file to get a new one."
             )

@@ -1,8 +1,7 @@
 """Structured logs: one event a line, JSON for machines, readable on a terminal.
 
-What belongs to the request under way (its id, the team, the token's public id) is bound to the context by the
-middleware and the authentication, so each line carries it. Secrets are never passed to a logger; masking them is
-the second fence, for what libraries might quote.
+The middleware and the authentication bind the request's id, the team and the token's public id to the context, so that
+each line has them. Secrets are never passed to a logger; masking is the second defence, for what libraries might quote.
 """
 
 import logging.config
@@ -18,7 +17,7 @@ _SECRET = re.compile(r"(octo_[0-9A-Za-z]+_)[0-9A-Za-z]+|([Bb]earer )[^\s\"',]+")
 
 
 def mask_secrets(_logger: WrappedLogger, _method: str, line: str) -> str:
-    """The last step: whatever brought it there, no secret leaves in a line."""
+    """The last step: no line contains a secret, wherever it comes from."""
     return _SECRET.sub(lambda match: f"{match[1] or match[2]}***", line)
 
 
@@ -32,7 +31,7 @@ _SHARED: list[Processor] = [
 
 
 def logging_config(*, log_format: str, level: str) -> dict[str, Any]:
-    """For logging.config.dictConfig: the standard library's records go the same way as structlog's."""
+    """For logging.config.dictConfig: records of the standard library are formatted like structlog's."""
     readable = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     rendering: list[Processor] = (
         [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
@@ -56,7 +55,7 @@ def logging_config(*, log_format: str, level: str) -> dict[str, Any]:
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "structured"}},
         "root": {"handlers": ["stderr"], "level": level.upper()},
         "loggers": {
-            # Every 4xx of the API is an answer, not an incident; 5xx are logged where they are caught.
+            # A 4xx of the API is not an incident; a 5xx is logged where it is caught.
             "django.request": {"level": "ERROR"},
             "django.security.DisallowedHost": {"level": "CRITICAL"},
         },

@@ -8,8 +8,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from octoadmin.environment import PROJECT_DIR, environment
 from octoadmin.logs import logging_config
-from octoadmin.postgres import Cluster
-from octoadmin.sign_in_settings import *  # noqa: F403 -- settings of the ways in, and nothing else
+from octoadmin.run.postgres import Cluster
+from octoadmin.sign_in_settings import *  # noqa: F403 -- the settings of sign-in
 from octoadmin.sign_in_settings import SIGN_IN_APPS
 
 VERSION = "0.2.0"
@@ -22,7 +22,8 @@ HOST_NAME = f"[{ENVIRONMENT.host}]" if ":" in ENVIRONMENT.host else ENVIRONMENT.
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", HOST_NAME, *ENVIRONMENT.allowed_hosts]
 
 INSTALLED_APPS = [
-    "octoadmin.sign_in_apps.Console",
+    "octoadmin.apps.OctoadminConfig",
+    "octoadmin.apps.OctoAdminConfig",
     "django.contrib.contenttypes",
     "django.contrib.humanize",
     "django.contrib.messages",
@@ -34,19 +35,19 @@ INSTALLED_APPS = [
     "rest_framework",
     *SIGN_IN_APPS,
     "locks",
-    # After ours, whose commands that change people take the place of its own: they leave an event.
+    # After ours, whose commands for users replace Django's: they write to the audit log.
     "django.contrib.auth",
 ]
 MIDDLEWARE = [
-    "octoadmin.serving.middleware.RequestContext",
-    "octoadmin.serving.middleware.SecureWhenHttps",
-    "octoadmin.serving.middleware.ContentSecurityPolicy",
+    "octoadmin.http.middleware.RequestContextMiddleware",
+    "octoadmin.http.middleware.SecureCookiesMiddleware",
+    "octoadmin.http.middleware.ContentSecurityPolicyMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "octoadmin.serving.middleware.AccountsForPages",
+    "octoadmin.http.middleware.AllauthForPagesMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -76,12 +77,10 @@ LOCK_TIMEOUT = "5s"
 def _database(conninfo: str) -> dict[str, Any]:
     options: dict[str, Any] = conninfo_to_dict(conninfo)
     options.setdefault("connect_timeout", 3)
-    # A server that has vanished without a word must not hold our threads.
+    # A server that has vanished must not block threads.
     options.setdefault("tcp_user_timeout", 5000)
-    # Statements are planned once, often while there are few locks; a plan that reads all of them would be kept, and
-    # be wrong, while a thousand more are taken in the minute before the table is analysed.
-    # And nobody waits for ever for a row that somebody has locked and forgotten.
-    options["options"] = f"{options.get('options', '')} -c enable_seqscan=off -c lock_timeout={LOCK_TIMEOUT}".strip()
+    # A transaction that holds a row and hangs must not block requests for ever.
+    options["options"] = f"{options.get('options', '')} -c lock_timeout={LOCK_TIMEOUT}".strip()
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": options.pop("dbname", ""),
@@ -102,7 +101,7 @@ AUTH_USER_MODEL = "locks.User"
 AUTHENTICATION_BACKENDS = ["locks.services.sign_in.UsernameOrEmailBackend"]
 LOGIN_URL = "dashboard:sign-in"
 LOGIN_REDIRECT_URL = "dashboard:home"
-MIN_PASSWORD = 10
+MIN_PASSWORD_LENGTH = 10
 AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("UserAttributeSimilarityValidator", "CommonPasswordValidator", "NumericPasswordValidator")
@@ -110,7 +109,7 @@ AUTH_PASSWORD_VALIDATORS: list[dict[str, Any]] = [
 AUTH_PASSWORD_VALIDATORS.append(
     {
         "NAME": "django.contrib.auth.password_validation.MinimumLengthValidator",
-        "OPTIONS": {"min_length": MIN_PASSWORD},
+        "OPTIONS": {"min_length": MIN_PASSWORD_LENGTH},
     }
 )
 
@@ -120,8 +119,9 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = int(timedelta(days=14).total_seconds())
 CSRF_COOKIE_HTTPONLY = True
 CSRF_COOKIE_SAMESITE = "Lax"
-CSRF_FAILURE_VIEW = "octoadmin.error_pages.csrf_failure"
+CSRF_FAILURE_VIEW = "octoadmin.http.error_pages.csrf_failure"
 SECURE_REFERRER_POLICY = "same-origin"
+SECURE_HSTS_SECONDS = int(timedelta(days=365).total_seconds())
 X_FRAME_OPTIONS = "DENY"
 
 LANGUAGE_CODE = "en"
@@ -145,7 +145,7 @@ if ENVIRONMENT.celery_broker_url:
     CELERY_BROKER_URL = ENVIRONMENT.celery_broker_url
 else:
     CELERY_BROKER_URL = "filesystem://localhost"
-    CELERY_BROKER_TRANSPORT = "octoadmin.broker:Transport"
+    CELERY_BROKER_TRANSPORT = "octoadmin.run.broker:Transport"
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(QUEUE_DIR),
         "data_folder_out": str(QUEUE_DIR),
@@ -155,7 +155,7 @@ else:
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
-# Whatever was queued while no worker ran is of no use any more: the next run does all of it.
+# Tasks that were queued while no worker ran expire: the next run does all of the work.
 CELERY_BEAT_SCHEDULE = {
     "heartbeat": {
         "task": "locks.tasks.heartbeat",
@@ -178,8 +178,8 @@ WEBHOOK_NETWORKS = ENVIRONMENT.octo_webhook_networks
 
 TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies
 THREADS = ENVIRONMENT.octo_threads
-FAST_LANE = ENVIRONMENT.octo_fast_lane
-LANE_CONNECTIONS = ENVIRONMENT.octo_lane_connections
+BATCHING = ENVIRONMENT.octo_batching
+BATCH_CONNECTIONS = ENVIRONMENT.octo_batch_connections
 
 WORKERS = ENVIRONMENT.workers
 REQUESTS_PER_SECOND = ENVIRONMENT.octo_requests_per_second

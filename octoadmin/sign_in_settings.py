@@ -1,7 +1,7 @@
-"""django-allauth, cut down to what is used: no sign-up page, no mails, no limits of its own, no tokens kept.
+"""django-allauth, reduced to what is used: no sign-up page, no mails, none of its rate limits, no stored tokens.
 
-Its stages decide when a second factor is due, its providers talk to GitHub and OpenID Connect, and its authenticators
-check codes and passkeys. Pages, limits and the record of it are ours.
+Its stages decide when a second factor is required, its providers talk to GitHub and OpenID Connect, and its
+authenticators check codes and passkeys. Pages, throttling and audit are ours.
 """
 
 from datetime import timedelta
@@ -15,7 +15,7 @@ ONE_TIME_CODES = _ENVIRONMENT.octo_one_time_codes
 PASSKEYS = _ENVIRONMENT.octo_passkeys
 SECOND_FACTOR_FOR_ADMINS = _ENVIRONMENT.octo_require_second_factor == "admins"
 SIGN_UP_DOMAINS = [domain.lower().lstrip("@") for domain in _ENVIRONMENT.octo_sign_up_domains]
-# The name of each provider that is set up, by what its addresses call it.
+# The display name of each configured provider, by its name in URLs.
 PROVIDERS: dict[str, str] = {}
 
 ACCOUNT_ADAPTER = "locks.dashboard.auth.account_adapter.AccountAdapter"
@@ -46,7 +46,7 @@ SOCIALACCOUNT_QUERY_EMAIL = True
 SOCIALACCOUNT_STORE_TOKENS = False
 SOCIALACCOUNT_REQUESTS_TIMEOUT = 5
 SOCIALACCOUNT_PROVIDERS: dict[str, Any] = {}
-SIGN_IN_APPS = ["octoadmin.sign_in_apps.Accounts", "allauth.mfa", "allauth.socialaccount"]
+SIGN_IN_APPS = ["octoadmin.apps.AccountsConfig", "allauth.mfa", "allauth.socialaccount"]
 
 if _ENVIRONMENT.octo_github_client_id:
     PROVIDERS["github"] = "GitHub"

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from locks.dashboard.auth.views import root
-from octoadmin.probes import views
+from octoadmin.monitoring import views
 
 urlpatterns = [
     path("health", views.health),
@@ -16,7 +16,7 @@ urlpatterns = [
     path("", root),
     path("", include("locks.api.urls")),
 ]
-handler400 = "octoadmin.error_pages.handler400"
-handler403 = "octoadmin.error_pages.handler403"
-handler404 = "octoadmin.error_pages.handler404"
-handler500 = "octoadmin.error_pages.handler500"
+handler400 = "octoadmin.http.error_pages.handler400"
+handler403 = "octoadmin.http.error_pages.handler403"
+handler404 = "octoadmin.http.error_pages.handler404"
+handler500 = "octoadmin.http.error_pages.handler500"

@@ -16,7 +16,7 @@ from locks.models import Membership, Role, Space, Team, User
 from locks.models.token import PRESETS
 from locks.services import tokens
 from locks.services.audit import Actor
-from octoadmin.serving.connection_checks import drop_dead_connection
+from locks.system_state.db_health import drop_dead_connection
 from tests import database
 from tests.servers import RunningServer, running_server
 

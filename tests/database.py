@@ -96,7 +96,7 @@ class Server:
         assert [command.wait() for command in at_once] == [0, 0]
 
     def _start_embedded(self) -> str:
-        from octoadmin.postgres import DATABASE, Cluster
+        from octoadmin.run.postgres import DATABASE, Cluster
 
         # Nothing here has to survive a power cut, and no database lives long enough to be vacuumed. Crash tests start
         # servers of their own, with fsync on.
@@ -110,7 +110,7 @@ class Server:
         return cluster.conninfo(dbname=DATABASE)
 
     def stop(self) -> None:
-        from octoadmin.postgres import stop
+        from octoadmin.run.postgres import stop
 
         if self.process is None:
             with maintenance() as connection:

@@ -43,7 +43,7 @@ class ForkedServer:
     def wait(self, timeout: float | None = None) -> int:
         self._process.join(timeout)
         if self.returncode is None:
-            raise subprocess.TimeoutExpired("octoadmin.server", timeout or 0)
+            raise subprocess.TimeoutExpired("octoadmin.run.server", timeout or 0)
         return self.returncode
 
     def terminate(self) -> None:
@@ -54,7 +54,7 @@ def fork_server(environment: Mapping[str, str], log: Path | None) -> ForkedServe
     """None where the settings are not those of the first one."""
     wanted = _settings(environment)
     if not _preloaded:
-        _context.set_forkserver_preload(["octoadmin.server", "octoadmin.serving.http_server", "octoadmin.asgi"])
+        _context.set_forkserver_preload(["octoadmin.run.server", "octoadmin.asgi"])
         with mock.patch.dict(os.environ, environment):
             forkserver.ensure_running()
         _preloaded.update(wanted)
@@ -63,8 +63,8 @@ def fork_server(environment: Mapping[str, str], log: Path | None) -> ForkedServe
 
 def _serve(environment: dict[str, str], log: Path | None) -> None:
     from locks.queue.singletons import wait_queue
-    from octoadmin import server
     from octoadmin.environment import environment as settings_of_environment
+    from octoadmin.run import server
 
     os.setpgid(0, 0)
     if log is not None:

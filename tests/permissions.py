@@ -29,6 +29,8 @@ class For(Enum):
     EVERYBODY = (Cell.ALLOWED,) * 6
     SIGNED_IN = (Cell.SIGN_IN, *(Cell.ALLOWED,) * 5)
     MEMBERS = (Cell.SIGN_IN, Cell.NOTHING, *(Cell.ALLOWED,) * 4)
+    # An event source cannot follow a redirect to the sign-in page.
+    MEMBERS_ONLY = (Cell.NOTHING, Cell.NOTHING, *(Cell.ALLOWED,) * 4)
     OPERATORS = (Cell.SIGN_IN, Cell.NOTHING, Cell.FORBIDDEN, *(Cell.ALLOWED,) * 3)
     ADMINS = (Cell.SIGN_IN, Cell.NOTHING, Cell.FORBIDDEN, Cell.FORBIDDEN, Cell.ALLOWED, Cell.ALLOWED)
     SUPERUSERS = (Cell.SIGN_IN, *(Cell.FORBIDDEN,) * 4, Cell.ALLOWED)
@@ -79,6 +81,7 @@ PAGES: list[Page] = [
     *pages("new-team", whom=For.SUPERUSERS, method="POST"),
     # What there is to see.
     *pages("team", "now", "contention", "activity", "owners", "stuck", "releases", "connect", whom=For.MEMBERS),
+    *pages("live", whom=For.MEMBERS_ONLY),
     *pages("tokens", "team-page", "system", "activity-news", whom=For.MEMBERS),
     *pages("activity-export", whom=For.MEMBERS, method="POST", form={"format": "csv"}),
     *pages("event", whom=For.MEMBERS, arguments={"event_id": "{event}"}),

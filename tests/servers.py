@@ -72,7 +72,7 @@ class Api:
 
 @dataclass
 class RunningServer:
-    """`python -m octoadmin.server` on a database of its own or the test's."""
+    """`python -m octoadmin.run.server` on a database of its own or the test's."""
 
     database_url: str
     environment: dict[str, str] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class RunningServer:
     def _spawned(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") if self.log else nullcontext() as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "octoadmin.server"],
+                [sys.executable, "-m", "octoadmin.run.server"],
                 cwd=PROJECT_DIR, env=environment, process_group=0, stdout=log, stderr=log,
             )  # fmt: skip
 

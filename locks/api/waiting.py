@@ -1,4 +1,4 @@
-"""The answer to a request that waits: made on the event loop when its turn has come, or its time is up."""
+"""Responses to acquires that wait: made on the event loop when the lease was handed over or the wait timed out."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ import structlog
 from locks.api import responses
 from locks.api.errors import ApiError, Code, overloaded, unavailable
 from locks.api.usage_counters import usage_counters
-from locks.async_responses import DeferredResponse, Later, Receive
+from locks.async_responses import DeferredResponse, Receive, Resolve, wait_for_disconnect
 from locks.engine import requests, results
 from locks.engine.execution import Unavailable
 from locks.engine.retry import RetriesExhausted
@@ -18,61 +18,56 @@ from locks.engine.verdicts import Verdict
 from locks.queue.singletons import wait_queue
 from locks.queue.wait_queue import ShuttingDown, WaitResult
 
-# What somebody who is willing to wait does not take for an answer.
+# Verdicts after which a request with `wait_seconds` joins the queue.
 NOT_ACQUIRED = frozenset({Verdict.HELD, Verdict.DELAYED})
 
 _encode = msgspec.json.Encoder().encode
 _log = structlog.stdlib.get_logger(__name__)
 
 
-def wait_for_turn(asked: requests.Acquire, *, wait_seconds: float) -> Later:
-    async def later(receive: Receive) -> tuple[int, bytes]:
-        turn = await _turn(receive, lambda gone: wait_queue.turn(asked, wait_seconds=wait_seconds, gone=gone))
+def wait_for_turn(asked: requests.Acquire, *, wait_seconds: float) -> Resolve:
+    async def resolve(receive: Receive) -> tuple[int, bytes]:
+        turn = await _wait(receive, lambda gone: wait_queue.turn(asked, wait_seconds=wait_seconds, gone=gone))
         _count(turn, (turn.outcome,), name=asked.name)
         message = responses.acquired(turn.outcome, waited_ms=turn.waited_ms, position=turn.position)
         return responses.status_of(message), _encode(message)
 
-    return later
+    return resolve
 
 
-def park(asked: requests.Acquire, *, wait_seconds: float) -> DeferredResponse:
+def defer_acquire(asked: requests.Acquire, *, wait_seconds: float) -> DeferredResponse:
     return DeferredResponse(wait_for_turn(asked, wait_seconds=wait_seconds), content_type="application/json")
 
 
-def park_for_all(asked: requests.AcquireAll, *, wait_seconds: float) -> DeferredResponse:
-    async def later(receive: Receive) -> tuple[int, bytes]:
-        turn = await _turn(receive, lambda gone: wait_queue.turn_for_all(asked, wait_seconds=wait_seconds, gone=gone))
+def defer_acquire_all(asked: requests.AcquireAll, *, wait_seconds: float) -> DeferredResponse:
+    async def resolve(receive: Receive) -> tuple[int, bytes]:
+        turn = await _wait(receive, lambda gone: wait_queue.turn_for_all(asked, wait_seconds=wait_seconds, gone=gone))
         _count(turn, turn.outcome, name=None)
         message = responses.acquired_together(turn.outcome, waited_ms=turn.waited_ms, position=turn.position)
         return 200, _encode(message)
 
-    return DeferredResponse(later, content_type="application/json")
+    return DeferredResponse(resolve, content_type="application/json")
 
 
-async def _turn(
+async def _wait(
     receive: Receive, wait: Callable[["asyncio.Future[None]"], Awaitable[WaitResult[Any]]]
 ) -> WaitResult[Any]:
-    """Raises ApiError, and Gone if nobody is left to be answered."""
-    gone = asyncio.create_task(_departure(receive))
+    """Raises ApiError, and ClientDisconnected if the client has disconnected."""
+    gone = asyncio.create_task(wait_for_disconnect(receive))
     try:
         return await wait(gone)
     except ShuttingDown:
         raise ApiError(
-            503, Code.UNAVAILABLE, "The server stops. Ask again; another one may be there.", retry_after_ms=1000
+            503, Code.UNAVAILABLE, "The server is stopping. Try again; another one may answer.", retry_after_ms=1000
         ) from None
     except Unavailable as error:
         _log.warning("the database failed a waiting request", error=str(error))
         raise unavailable() from None
     except RetriesExhausted as error:
-        _log.warning("a waiting request remained undecided", operation=str(error))
+        _log.warning("a waiting request ran out of retries", operation=str(error))
         raise overloaded() from None
     finally:
         gone.cancel()
-
-
-async def _departure(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _count(

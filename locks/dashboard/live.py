@@ -1,148 +1,105 @@
 """The live stream of a space: it says that something changed, and the page fetches what it shows.
 
-An ASGI application of its own. Who asks is checked once on a thread; after that a stream holds no thread and no
-database connection, only a place among the viewers for whom the process' one poller looks.
+The view checks on its thread who asks. After that a stream holds no thread and no database connection, only an entry
+among the viewers that the process' one poller serves.
 """
 
 import asyncio
 import hashlib
-import re
-from collections.abc import Awaitable, Callable
-from http.cookies import CookieError, SimpleCookie
-from typing import Any
+from functools import partial
 
-from django.conf import settings
-from django.contrib.auth import get_user
-from django.db import Error, connections
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
 
-from locks.browser_sessions import SessionStore, digest
+from locks.async_responses import LoopStreamingResponse, Receive, Send, wait_for_disconnect
+from locks.browser_sessions import digest
 from locks.dashboard.access import get_space_context
 from locks.dashboard.live_viewers import Viewer, ViewerAuthorization, Viewers
 from locks.events.stream.poller import poller
+from locks.metrics import live_streams
 from locks.models import User
-from octoadmin.probes.metrics import live_streams
 
-# A line is sent at least this often, so that a page knows that no news is good news.
+# A line is sent at least this often, so that a page can tell a quiet stream from a broken one.
 BEAT_SECONDS = 5.0
 MAX_VIEWERS = 5_000
 RETRY_MS = 2_000
+# A client that reads nothing for so long is disconnected.
+STALL_SECONDS = 30.0
 
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
-_PATH = re.compile(rb"/ui/([-\w]+)/([-\w]+)/live")
-_HEADERS = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    # Proxies that collect answers before they pass them on would hold the news back.
-    (b"x-accel-buffering", b"no"),
-]
+_HEADERS = {
+    "Content-Type": "text/event-stream",
+    "Cache-Control": "no-store",
+    # Proxies that buffer responses would hold events back.
+    "X-Accel-Buffering": "no",
+}
 
 viewers = Viewers()
 poller.register(viewers, ViewerAuthorization(viewers))
 
 
-def route(scope: dict[str, Any]) -> Callable[[dict[str, Any], Receive, Send], Awaitable[None]] | None:
-    return stream if scope["method"] == "GET" and _PATH.fullmatch(scope["raw_path"]) else None
-
-
-async def stream(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+@require_safe
+def live(request: HttpRequest, *, team: str, space: str) -> HttpResponse:
+    """Without a session 404: an event poller cannot follow a redirect to the sign-in page."""
     if viewers.number >= MAX_VIEWERS:
-        await _refuse(send, 503)
-        return
-    try:
-        viewer = await asyncio.to_thread(_admit, scope)
-    except Error:
-        await _refuse(send, 503)
-        return
-    if viewer is None:
-        await _refuse(send, 404)
-        return
-    departure = asyncio.create_task(_departure(receive))
+        return HttpResponse(status=503, headers={"Retry-After": "1"})
+    viewer = admit(request, team=team, space=space)
+    return LoopStreamingResponse(partial(_stream, viewer), headers=_HEADERS)
+
+
+def admit(request: HttpRequest, *, team: str, space: str) -> Viewer:
+    """Raises Http404 unless the user is signed in and may see the space."""
+    user = request.user
+    if not isinstance(user, User) or request.session.session_key is None:
+        raise Http404
+    place = get_space_context(user, team=team, space=space)
+    return Viewer(
+        session_key=digest(request.session.session_key),
+        user_id=user.pk,
+        password_digest=hashlib.sha256(user.password.encode()).hexdigest(),
+        space_id=place.space.pk,
+    )
+
+
+async def _stream(viewer: Viewer, receive: Receive, send: Send) -> None:
+    disconnect = asyncio.create_task(wait_for_disconnect(receive))
     viewers.add(viewer)
     live_streams.inc()
     poller.ensure_running()
     try:
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        await _send_line(send, f"retry: {RETRY_MS}\nevent: beat\ndata:\n\n")
-        await _tell(viewer, send, departure)
+        await _send(send, f"retry: {RETRY_MS}\nevent: beat\ndata:\n\n")
+        await _send_events(viewer, send, disconnect)
+    except TimeoutError:
+        # The response stays unfinished, so the server closes the connection.
+        pass
     finally:
         viewers.remove(viewer)
         live_streams.dec()
-        departure.cancel()
+        disconnect.cancel()
 
 
-async def _tell(viewer: Viewer, send: Send, departure: "asyncio.Task[None]") -> None:
+async def _send_events(viewer: Viewer, send: Send, disconnect: "asyncio.Task[None]") -> None:
     loop = asyncio.get_running_loop()
-    told = loop.time()
+    sent_at = loop.time()
     while True:
-        look = asyncio.create_task(viewer.looked.wait())
-        await asyncio.wait({look, departure}, return_when=asyncio.FIRST_COMPLETED)
-        look.cancel()
-        if departure.done():
+        polled = asyncio.create_task(viewer.looked.wait())
+        await asyncio.wait({polled, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        polled.cancel()
+        if disconnect.done():
             return
         viewer.looked.clear()
         if viewer.is_gone:
-            await _send_line(send, "event: gone\ndata:\n\n")
+            await _send(send, "event: gone\ndata:\n\n")
             await send({"type": "http.response.body", "body": b""})
             return
         if viewer.changes:
             changes, viewer.changes = viewer.changes, 0
-            await _send_line(send, f"event: changed\ndata: {changes}\n\n")
-            told = loop.time()
-        elif loop.time() - told >= BEAT_SECONDS:
-            await _send_line(send, "event: beat\ndata:\n\n")
-            told = loop.time()
+            await _send(send, f"event: changed\ndata: {changes}\n\n")
+            sent_at = loop.time()
+        elif loop.time() - sent_at >= BEAT_SECONDS:
+            await _send(send, "event: beat\ndata:\n\n")
+            sent_at = loop.time()
 
 
-async def _departure(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _send_line(send: Send, text: str) -> None:
-    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
-
-
-async def _refuse(send: Send, status: int) -> None:
-    headers = [(b"content-type", b"text/plain"), (b"cache-control", b"no-store"), (b"content-length", b"0")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": b""})
-
-
-def _admit(scope: dict[str, Any]) -> Viewer | None:
-    """On a thread. None for whoever is not signed in or may not see the space."""
-    path = _PATH.fullmatch(scope["raw_path"])
-    assert path is not None
-    request = HttpRequest()
-    key = _session_key(scope)
-    request.session = SessionStore(key)
-    try:
-        user = get_user(request)
-        if key is None or not isinstance(user, User):
-            return None
-        place = get_space_context(user, team=path[1].decode(), space=path[2].decode())
-        return Viewer(
-            session_key=digest(key),
-            user_id=user.pk,
-            password_digest=hashlib.sha256(user.password.encode()).hexdigest(),
-            space_id=place.space.pk,
-        )
-    except Http404:
-        return None
-    finally:
-        connections.close_all()
-
-
-def _session_key(scope: dict[str, Any]) -> str | None:
-    cookies = SimpleCookie()
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            try:
-                cookies.load(value.decode("latin-1"))
-            except CookieError:
-                return None
-    found = cookies.get(settings.SESSION_COOKIE_NAME)
-    return found.value if found else None
+async def _send(send: Send, text: str) -> None:
+    async with asyncio.timeout(STALL_SECONDS):
+        await send({"type": "http.response.body", "body": text.encode(), "more_body": True})

@@ -13,6 +13,7 @@ from locks.dashboard.connect import views as connect
 from locks.dashboard.contention import views as contention
 from locks.dashboard.force_release import views as force_release
 from locks.dashboard.invites import views as invites
+from locks.dashboard.live import live
 from locks.dashboard.lock import views as lock
 from locks.dashboard.now import views as now
 from locks.dashboard.owners import views as owners
@@ -62,6 +63,7 @@ urlpatterns = [
     path("teams/new", spaces.create_team, name="new-team"),
     path("<slug:team>/", auth.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),
+    path("<slug:team>/<slug:space>/live", live, name="live"),
     path("<slug:team>/<slug:space>/contention", contention.contention, name="contention"),
     path("<slug:team>/<slug:space>/activity", activity.activity, name="activity"),
     path("<slug:team>/<slug:space>/activity/news", activity.news, name="activity-news"),

@@ -11,6 +11,7 @@ import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg.rows import args_row
 
+from locks.engine.async_connection import PLANNER_SETTING
 from locks.engine.operations import Operation
 from locks.engine.statements import Statement
 
@@ -42,7 +43,7 @@ async def run_async(connection: psycopg.AsyncConnection[Any], operation: Operati
             try:
                 cursor = psycopg.AsyncRawCursor(connection, row_factory=args_row(statement.row))
                 await cursor.execute(statement.sql, parameters, prepare=statement.prepared, binary=True)
-                rows = await cursor.fetchall() if cursor.description else []
+                rows = await cursor.fetchall() if _has_rows(cursor) else []
             except _OUT_OF_REACH as error:
                 raise Unavailable(str(error)) from error
             statement, parameters = operation.send(rows)
@@ -59,11 +60,20 @@ def _execute(statement: Statement[Any], parameters: list[Any]) -> list[Any]:
             django_connection.connect()
             connection = django_connection.connection
         cursor = psycopg.RawCursor(connection, row_factory=args_row(statement.row))
-        cursor.execute(statement.sql, parameters, prepare=statement.prepared, binary=True)
-        return cursor.fetchall() if cursor.description else []
+        # In one round trip: pages and the ORM use this connection too, with the planner's defaults.
+        with connection.pipeline():
+            connection.execute(f"SET {PLANNER_SETTING}")
+            cursor.execute(statement.sql, parameters, prepare=statement.prepared, binary=True)
+            connection.execute("RESET enable_seqscan")
+        return cursor.fetchall() if _has_rows(cursor) else []
     except _OUT_OF_REACH as error:
         django_connection.close()
         raise Unavailable(str(error)) from error
+
+
+def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
+    """As `cursor.description` tells it, which describes every column first."""
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def has_pending_input(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:

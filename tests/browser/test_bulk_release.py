@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from locks.models import Event
 from tests.browser.test_dashboard import _people, api, row, take, watch  # noqa: F401 -- fixtures
 from tests.browser.visitors import come_back
-from tests.octoadmin.test_worker import running_worker
+from tests.octoadmin.run.test_worker import running_worker
 from tests.servers import Api
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("up")]

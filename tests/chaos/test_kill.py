@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from octoadmin.postgres import Cluster, stop
+from octoadmin.run.postgres import Cluster, stop
 from tests.servers import Api, RunningServer
 
 pytestmark = pytest.mark.timeout(240)

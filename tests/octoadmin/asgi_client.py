@@ -6,8 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
-from octoadmin.serving.sync_lane import SyncLane
+from django.core.handlers.wsgi import WSGIRequest
+from django.http import HttpResponse
+
+from octoadmin.wsgi_bridge.bridge import WSGIBridge
 
 
 @dataclass
@@ -42,6 +46,7 @@ def request_scope(path: str = "/", **changes: Any) -> dict[str, Any]:
         "http_version": "1.1",
         "method": "GET",
         "scheme": "http",
+        "path": unquote(raw_path),
         "raw_path": raw_path.encode(),
         "query_string": query.encode(),
         "headers": [(b"host", b"localhost")],
@@ -91,13 +96,13 @@ async def ask(
 
 
 @asynccontextmanager
-async def running_lane(handler: Callable[..., Any], **options: Any) -> AsyncIterator[SyncLane]:
-    lane = SyncLane(handler, **{"threads": 2, "trusted_proxies": [], **options})
-    lane.start()
+async def running_bridge(handler: Callable[..., Any], **options: Any) -> AsyncIterator[WSGIBridge]:
+    bridge = WSGIBridge(handler, **{"threads": 2, "trusted_proxies": [], **options})
+    bridge.start()
     try:
-        yield lane
+        yield bridge
     finally:
-        await asyncio.to_thread(lane.stop)
+        await asyncio.to_thread(bridge.stop)
 
 
 def answering(view: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
@@ -115,11 +120,16 @@ def answering(view: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]:
     return handler
 
 
-def on_lane(view: Callable[[dict[str, Any]], Any], talk: Callable[[SyncLane], Any], **options: Any) -> Any:
-    """What `talk` returns, after talking to a lane on which the view answers."""
+def on_bridge(view: Callable[[dict[str, Any]], Any], talk: Callable[[WSGIBridge], Any], **options: Any) -> Any:
+    """What `talk` returns, after talking to a bridge on which the view answers."""
 
     async def main() -> Any:
-        async with running_lane(answering(view), **options) as lane:
-            return await talk(lane)
+        async with running_bridge(answering(view), **options) as bridge:
+            return await talk(bridge)
 
     return asyncio.run(main())
+
+
+def body_of(environ: dict[str, Any], start_response: Callable[..., None]) -> HttpResponse:
+    """A stand-in for Django's WSGIHandler that answers with the request's body."""
+    return answering(lambda received: HttpResponse(WSGIRequest(received).read()))(environ, start_response)

@@ -1,16 +1,17 @@
-"""The web server in this process, with its own connections, and a client that speaks HTTP to it word by word."""
+"""The web server in this process, and a client that sends HTTP to it byte by byte."""
 
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from octoadmin.serving.asgi_types import Application, Headers, Receive, Scope, Send
-from octoadmin.serving.connection import Lane
-from octoadmin.serving.http_server import HttpServer
+import uvicorn
+
+from octoadmin.http.asgi_types import Application, Headers, Receive, Scope, Send
+from octoadmin.run.server import config
 
 
 @dataclass
@@ -25,24 +26,21 @@ class Reply:
 
 
 @asynccontextmanager
-async def listening(
-    application: Application, *, lane: Lane | None = None, farewell: Callable[[], Awaitable[Any]] | None = None
-) -> AsyncIterator[int]:
-    """Its port. The server says nothing of signals, so that the test's process keeps its own."""
+async def listening(application: Application) -> AsyncIterator[int]:
+    """Its port."""
 
-    async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
+    async def with_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
             await application(scope, receive, send)
             return
-        scope["state"] |= {"lane": lane, "farewell": farewell}
-        for word in ("startup", "shutdown"):
+        for phase in ("startup", "shutdown"):
             await receive()
-            await send({"type": f"lifespan.{word}.complete"})
+            await send({"type": f"lifespan.{phase}.complete"})
 
     listener = socket.create_server(("127.0.0.1", 0))
     port: int = listener.getsockname()[1]
-    server = HttpServer(with_state)
-    serving = asyncio.create_task(server._serve([listener]))
+    server = uvicorn.Server(config(with_lifespan))
+    serving = asyncio.create_task(server.serve([listener]))
     try:
         while not server.started:
             await asyncio.sleep(0.001)
@@ -75,17 +73,12 @@ async def connected(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyn
 
 
 async def ask(
-    port: int,
-    method: str,
-    path: str,
-    headers: Headers = (),
-    *,
-    pieces: Iterable[bytes] = (),  # type: ignore[assignment]
+    port: int, method: str, path: str, headers: Headers | None = None, *, pieces: Iterable[bytes] = ()
 ) -> Reply:
-    """On a connection of its own. The head comes with the first piece of the body, and the others after a moment."""
+    """On its own connection. The head is sent with the first piece of the body, and the others after a moment."""
     first, *rest = [*pieces] or [b""]
     async with connected(port) as (reader, writer):
-        writer.write(head_of(method, path, headers) + first)
+        writer.write(head_of(method, path, headers or []) + first)
         for piece in rest:
             await asyncio.sleep(0.002)
             writer.write(piece)

@@ -14,7 +14,7 @@ from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.models import BulkRelease, Event, Lock, TaskRun
 from tests.locks.dashboard.conftest import Worker
-from tests.octoadmin.test_worker import eventually, running_worker
+from tests.octoadmin.run.test_worker import eventually, running_worker
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("up")]
 
@@ -61,7 +61,7 @@ def test_from_the_form_to_the_last_lock_also_when_the_worker_is_killed(held, olg
             batch = confirm(olga)
             # Its third hundred contains the lock that somebody else is working on.
             eventually(lambda: batch.rows.filter(outcome="released").count() == 200, "two hundred released")
-            eventually(_somebody_waits_for_a_row, "the worker in the middle of a chunk")
+            eventually(_until_blocked_for_a_row, "the worker in the middle of a chunk")
             worker.kill()
             worker.wait()
         in_the_way.rollback()
@@ -79,7 +79,7 @@ def test_from_the_form_to_the_last_lock_also_when_the_worker_is_killed(held, olg
     call_command("verify_audit")
 
 
-def _somebody_waits_for_a_row() -> bool:
+def _until_blocked_for_a_row() -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

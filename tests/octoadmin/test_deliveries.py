@@ -16,7 +16,7 @@ from locks.services import webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
 from tests.locks.events.webhooks.receiver import Receiver, receiving
-from tests.octoadmin.test_worker import data, eventually, running_worker
+from tests.octoadmin.run.test_worker import data, eventually, running_worker
 
 __all__ = ["data"]
 

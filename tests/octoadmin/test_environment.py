@@ -32,7 +32,7 @@ def read(monkeypatch: pytest.MonkeyPatch):
     return read
 
 
-def test_nothing_set_is_an_embedded_server_on_loopback(read):
+def test_the_default_is_an_embedded_database_on_loopback(read):
     found = read()
     assert (found.host, found.port, found.embedded, found.debug) == ("127.0.0.1", 8000, True, False)
 
@@ -69,7 +69,7 @@ def test_all_problems_are_reported_together_without_quoting_secrets(read):
     assert "too-short-secret" not in str(problem.value)
 
 
-def test_a_database_of_ones_own_needs_a_secret_key(read):
+def test_an_external_database_needs_a_secret_key(read):
     with pytest.raises(EnvironmentProblem, match="SECRET_KEY: must be set together with DATABASE_URL"):
         read(DATABASE_URL="postgresql://octo@db/octo")
 
@@ -82,7 +82,7 @@ def test_the_generated_secret_is_kept_and_private(read, tmp_path):
     assert stat.S_IMODE((tmp_path / "data" / "secret_key").stat().st_mode) == 0o600
 
 
-def test_the_command_line_says_it_in_sentences_and_not_in_a_traceback():
+def test_the_command_line_reports_problems_without_a_traceback():
     bad = os.environ | {"PORT": "none", "LOG_FORMAT": "xml"}
     done = subprocess.run(
         [sys.executable, "manage.py", "check"], cwd=PROJECT, env=bad, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""A row that somebody has locked and forgotten costs a request seconds, not for ever."""
+"""A transaction that holds a row and hangs delays requests for seconds only."""
 
 import psycopg
 import pytest
@@ -9,7 +9,7 @@ from tests.conftest import issue
 
 
 @pytest.mark.usefixtures("committed")
-def test_a_forgotten_transaction_makes_a_lock_unavailable(client, space):
+def test_a_hanging_transaction_makes_a_lock_unavailable(client, space):
     token = {"Authorization": f"Bearer {issue(space, 'worker', 'locks:read', 'locks:write')}"}
     client.raise_request_exception = False
     plain = {"content_type": "application/json", "headers": token}
@@ -25,6 +25,6 @@ def test_a_forgotten_transaction_makes_a_lock_unavailable(client, space):
         refused = client.post("/locks/deploy/renew", **renew)
         assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
         assert refused["Retry-After"]
-        # Another name is nobody's concern.
+        # Other names are not affected.
         assert client.post("/locks/other/acquire", **plain).json()["status"] == "acquired"
     assert client.post("/locks/deploy/renew", **renew).status_code == 200

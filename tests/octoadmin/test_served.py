@@ -1,4 +1,4 @@
-"""The sync lane behind the real server, over real sockets."""
+"""The real server, over real sockets."""
 
 import http.client
 import os
@@ -14,7 +14,7 @@ from contextlib import closing
 
 import pytest
 
-from octoadmin.serving.request_body import MAX_BODY
+from octoadmin.wsgi_bridge.request_body import MAX_BODY
 from tests.servers import free_port
 
 
@@ -42,7 +42,7 @@ class Server:
 def server(django_db_setup: None) -> Iterator[Server]:
     port = free_port()
     environment = {**os.environ, "PORT": str(port), "OCTO_WORKERS": "1"}
-    process = subprocess.Popen([sys.executable, "-m", "octoadmin.server"], env=environment)
+    process = subprocess.Popen([sys.executable, "-m", "octoadmin.run.server"], env=environment)
     try:
         found = Server(port)
         _wait_until_served(found, process)
@@ -67,14 +67,14 @@ def _wait_until_served(server: Server, process: "subprocess.Popen[bytes]") -> No
             time.sleep(0.05)
 
 
-def test_many_at_once_are_answered_each_with_its_own_id(server: Server) -> None:
+def test_concurrent_requests_have_their_own_ids(server: Server) -> None:
     with ThreadPoolExecutor(32) as pool:
         replies = list(pool.map(server.get, ["/status"] * 300))
     assert {status for status, _, _ in replies} == {200}
     assert len({headers["x-request-id"] for _, headers, _ in replies}) == 300
 
 
-def test_one_connection_serves_one_request_after_the_other(server: Server) -> None:
+def test_one_connection_serves_several_requests(server: Server) -> None:
     with server.connect() as connection:
         for method, path in [("GET", "/status"), ("HEAD", "/status"), ("POST", "/status"), ("GET", "/health")]:
             connection.request(method, path, body=b"x" * 1000 if method == "POST" else None)
@@ -83,7 +83,7 @@ def test_one_connection_serves_one_request_after_the_other(server: Server) -> No
             assert reply.status in (200, 403, 405)
 
 
-def test_a_large_body_is_refused_before_it_was_sent(server: Server) -> None:
+def test_a_large_body_is_rejected_before_it_was_sent(server: Server) -> None:
     with server.connect() as connection:
         connection.putrequest("POST", "/status")
         connection.putheader("Content-Length", str(MAX_BODY + 1))
@@ -96,12 +96,18 @@ def test_a_large_body_is_refused_before_it_was_sent(server: Server) -> None:
 @pytest.mark.parametrize(
     "start",
     [
-        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b", b"GET / HTTP/1.1", b"GET / HTTP/1.0", b"GET /caf\xc3\xa9 HTTP/1.1",
-        b"GET", b"\x16\x03\x01\x02", b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: many",
+        b"GET /caf\xc3\xa9 HTTP/1.1", b"GET", b"\x16\x03\x01\x02",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: many",
         b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nContent-Length: 2",
     ],
 )  # fmt: skip
-def test_odd_requests_are_refused_in_the_contract_s_words(server: Server, start: bytes) -> None:
+def test_malformed_http_gets_a_400(server: Server, start: bytes) -> None:
+    answer = server.say(start + b"\r\nConnection: close\r\n\r\n")
+    assert b" 400 Bad Request\r\n" in answer
+
+
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nHost: a\r\nHost: b", b"GET / HTTP/1.1", b"GET / HTTP/1.0"])
+def test_a_wrong_or_missing_host_gets_the_error_of_the_contract(server: Server, start: bytes) -> None:
     answer = server.say(start + b"\r\nConnection: close\r\n\r\n")
     assert b" 400 Bad Request\r\n" in answer
     assert re.search(rb'"code":"invalid_input".*"request_id":"req_[0-9a-f]{32}"', answer)
@@ -111,12 +117,12 @@ def test_metrics_count_what_was_served(server: Server) -> None:
     server.get("/status")
     _, headers, body = server.get("/metrics")
     assert headers["content-type"].startswith("text/plain")
-    counted = re.search(rb'octoadmin_requests_total{lane="sync",method="GET",status="2xx"} (\S+)', body)
+    counted = re.search(rb'octoadmin_requests_total{kind="django",method="GET",status="2xx"} (\S+)', body)
     assert counted is not None
     assert float(counted[1]) >= 1
-    assert b'octoadmin_requests_in_flight{lane="sync"} 1.0' in body
+    assert b"octoadmin_requests_in_flight 1.0" in body
 
 
-def test_a_client_s_word_about_its_address_and_scheme_is_not_taken(server: Server) -> None:
+def test_forwarded_headers_of_a_client_are_ignored(server: Server) -> None:
     headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.5"}
     assert "strict-transport-security" not in server.get("/status", **headers)[1]

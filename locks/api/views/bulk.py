@@ -21,7 +21,7 @@ from locks.api.parsing import (
     query_text,
 )
 from locks.api.usage_counters import usage_counters
-from locks.api.waiting import park_for_all
+from locks.api.waiting import defer_acquire_all
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire_all, claim_next, listing, release, renew
@@ -79,7 +79,7 @@ class AcquireAllView(LockApiView):
         rows = run(acquire_all(asked))
         if body.wait_seconds and rows[0].verdict == Verdict.HELD:
             self.note(request, rows[0], waits=True)
-            return park_for_all(asked, wait_seconds=body.wait_seconds)
+            return defer_acquire_all(asked, wait_seconds=body.wait_seconds)
         self.note(request, rows[0])
         usage_counters.count(rows[1:])
         return answer(responses.acquired_together(rows))

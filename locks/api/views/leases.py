@@ -9,7 +9,7 @@ from locks.api.base_view import LockApiView, answer
 from locks.api.errors import invalid_input
 from locks.api.openapi_hooks import IDEMPOTENCY_KEY, NAME, describe
 from locks.api.parsing import check_name, check_text, check_ttl, decoder
-from locks.api.waiting import NOT_ACQUIRED, park
+from locks.api.waiting import NOT_ACQUIRED, defer_acquire
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release, inspect, release, renew
@@ -44,7 +44,7 @@ class AcquireView(LockApiView):
         (outcome,) = run(acquire([asked]))
         if body.wait_seconds and outcome.verdict in NOT_ACQUIRED:
             self.note(request, outcome, waits=True)
-            return park(asked, wait_seconds=body.wait_seconds)
+            return defer_acquire(asked, wait_seconds=body.wait_seconds)
         self.note(request, outcome)
         message = responses.acquired(outcome)
         return answer(message, status=responses.status_of(message))

@@ -4,9 +4,10 @@ import base64
 import hashlib
 
 from allauth.mfa.adapter import DefaultMFAAdapter
-from cryptography.fernet import Fernet
+from cryptography.fernet import Fernet, MultiFernet
 from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser
+from django.utils.encoding import force_bytes
 
 from locks.models import User
 from locks.services.mfa import factors_of
@@ -30,6 +31,10 @@ class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
         return "Octoadmin"
 
 
-def _cipher() -> Fernet:
-    key = hashlib.sha256(b"second factors\0" + settings.SECRET_KEY.encode()).digest()
-    return Fernet(base64.urlsafe_b64encode(key))
+def _cipher() -> MultiFernet:
+    """Encrypts with the current key, and decrypts what earlier keys have encrypted."""
+    return MultiFernet([_fernet(force_bytes(key)) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
+
+
+def _fernet(key: bytes) -> Fernet:
+    return Fernet(base64.urlsafe_b64encode(hashlib.sha256(b"second factors\0" + key).digest()))

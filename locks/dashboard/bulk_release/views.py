@@ -3,6 +3,7 @@
 from typing import Any
 
 import structlog
+from celery import current_app
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
@@ -28,7 +29,6 @@ from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.models import BulkRelease, BulkReleaseState
 from locks.services import bulk_release
-from octoadmin.celery import app
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -106,7 +106,7 @@ def stop(request: HttpRequest, place: SpaceContext, number: int) -> HttpResponse
 
 def _start(batch_id: int) -> None:
     try:
-        app.send_task("locks.tasks.release_batch", [batch_id])
+        current_app.send_task("locks.tasks.release_batch", [batch_id])
     except (OperationalError, OSError) as error:
         # The timetable takes up what nobody works on.
         _log.warning("a bulk release could not be queued", batch=batch_id, error=str(error))

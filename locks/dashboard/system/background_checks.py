@@ -4,7 +4,7 @@ from django.conf import settings
 
 from locks.dashboard.durations import humanize, humanize_ms
 from locks.dashboard.system.health_checks import Check, Verdict, grade
-from octoadmin.probes.counters import Counters, LatestRun
+from locks.system_state.counters import Counters, LatestRun
 
 # Turns of the timetable (settings.CELERY_BEAT_SCHEDULE) after which something is late, and then missing.
 LATE_TURNS, MISSING_TURNS = 4, 12
@@ -28,7 +28,7 @@ def sweep(now: Counters) -> Check:
 def background(now: Counters, *, with_names: bool) -> Check:
     ages = {name: max(0.0, (now.server_time - seen).total_seconds()) for name, seen in now.heartbeats.items()}
     advice = (
-        "Start it again: `make up` runs it beside the server, otherwise `python -m octoadmin.worker`. Locks work "
+        "Start it again: `make up` runs it beside the server, otherwise `python -m octoadmin.run.worker`. Locks work "
         "without it; statistics, notices and clean-up wait."
     )
     missing = [kind for kind in ("worker", "beat") if not any(name.startswith(f"{kind}@") for name in ages)]

@@ -5,14 +5,14 @@ from django.template.defaultfilters import filesizeformat
 
 from locks.dashboard.durations import humanize_ms
 from locks.dashboard.system.health_checks import Check, Verdict, grade
-from octoadmin.probes.database import DatabaseState
+from locks.system_state.database import DatabaseState
 
 LONG_TRANSACTION, VERY_LONG_TRANSACTION = 60.0, 900.0
 REPLICA_LATE = 10.0
 
 
 def database(state: DatabaseState) -> Check:
-    share = state.connections / state.most_connections
+    share = state.connections / state.max_connections
     verdict = max(
         (grade(share, late=0.8, bad=0.95),
          grade(state.oldest_transaction_seconds, late=LONG_TRANSACTION, bad=VERY_LONG_TRANSACTION)),
@@ -22,7 +22,7 @@ def database(state: DatabaseState) -> Check:
         key="database",
         title="Database",
         verdict=verdict,
-        sentence=f"PostgreSQL {state.version.split()[0]} answers; {state.connections} of {state.most_connections} "
+        sentence=f"PostgreSQL {state.version.split()[0]} answers; {state.connections} of {state.max_connections} "
         f"connections are in use, and it has {filesizeformat(state.bytes)}.",
         advice="Near the limit of connections: raise max_connections, or lower OCTO_THREADS and OCTO_WORKERS. A "
         "transaction that stays open keeps old rows and late statistics: find it in pg_stat_activity and end it.",
@@ -58,7 +58,9 @@ def replication(state: DatabaseState) -> Check:
 
 def history(state: DatabaseState) -> Check:
     ahead = state.months_ahead
-    verdict = Verdict.BAD if ahead < 0 else Verdict.WATCH if ahead < 1 or state.has_strays else Verdict.FINE
+    verdict = (
+        Verdict.BAD if ahead < 0 else Verdict.WATCH if ahead < 1 or state.default_partition_in_use else Verdict.FINE
+    )
     first = f"{state.first_month:%B %Y}" if state.first_month else "nowhere"
     return Check(
         key="history",

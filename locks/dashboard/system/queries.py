@@ -1,6 +1,6 @@
 """How the installation is: one check for each part, with a plain verdict and what to do when it is not fine.
 
-Everything comes from what /metrics tells (octoadmin.probes), so page and monitoring cannot disagree. Members see what
+Everything comes from what /metrics tells (locks.system_state), so page and monitoring cannot disagree. Members see what
 concerns their locks; hosts, sizes and versions are for superusers, whose machine it is.
 """
 
@@ -14,8 +14,8 @@ from locks.dashboard.system import background_checks as background
 from locks.dashboard.system import database_checks as storage
 from locks.dashboard.system.health_checks import Check, Verdict, grade
 from locks.models import Space
-from octoadmin.probes.counters import Counters, LatestRun
-from octoadmin.probes.database import DatabaseState
+from locks.system_state.counters import Counters, LatestRun
+from locks.system_state.database import DatabaseState
 
 
 def for_members(now: Counters, *, space: Space, live_locks: int) -> list[Check]:

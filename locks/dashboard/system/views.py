@@ -10,10 +10,10 @@ from locks.dashboard.access import SpaceContext, current_user, space_required
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.system import queries as health
 from locks.dashboard.system.health_checks import worst
+from locks.metrics import processes_and_streams
 from locks.models import SpaceUsage
-from octoadmin.probes.counters import counters
-from octoadmin.probes.database import database_state
-from octoadmin.probes.metrics import processes_and_streams
+from locks.system_state.counters import counters
+from locks.system_state.database import database_state
 
 
 @require_safe

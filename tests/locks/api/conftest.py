@@ -14,7 +14,7 @@ from django.test import Client
 from locks.api.limits import limits
 from locks.api.usage_flusher import usage
 from tests.octoadmin import http_client
-from tests.octoadmin.fast_lane.lanes import running_lanes
+from tests.octoadmin.batching.both_paths import running_paths
 
 Call = Callable[..., HttpResponse]
 
@@ -35,7 +35,7 @@ def lane(request: pytest.FixtureRequest) -> Iterator["Talk | None"]:
         return
     request.getfixturevalue("committed")
     with asyncio.Runner() as runner:
-        running = running_lanes()
+        running = running_paths()
         lanes = runner.run(running.__aenter__())
         yield Talk(runner, lanes.port)
         runner.run(running.__aexit__(None, None, None))

@@ -25,7 +25,7 @@ curl -X POST https://api.octostore.io/locks/issue-1842/acquire \
 """
 
 
-@pytest.fixture(params=[{}, {"OCTO_FAST_LANE": "0"}], ids=["fast lane", "sync lane"])
+@pytest.fixture(params=[{}, {"OCTO_BATCHING": "0"}], ids=["fast lane", "sync lane"])
 def server(request: pytest.FixtureRequest, committed: None) -> Iterator[RunningServer]:
     """What is promised holds on both lanes."""
     with running_server(os.environ["DATABASE_URL"], **request.param) as running:

@@ -293,12 +293,12 @@ def test_the_number_of_watchers_is_limited(call, monkeypatch) -> None:
 def test_a_snapshot_of_many_locks_comes_in_pieces(committed, worker, call, monkeypatch) -> None:
     monkeypatch.setattr(watch_views, "MAX_LOCKS_PER_PIECE", 10)
     worker.acquire(*(f"n{number:02}" for number in range(25)))
-    (empty,) = call("GET", "/watch?prefix=else").go_on.args[1]
+    (empty,) = call("GET", "/watch?prefix=else").stream.args[1]
     assert b'"locks":[],"complete":true' in empty
     response = call("GET", "/watch")
     assert (response.status_code, response["Content-Type"]) == (200, "text/event-stream")
-    assert isinstance(response.go_on, partial)
-    _watcher, pieces = response.go_on.args
+    assert isinstance(response.stream, partial)
+    _watcher, pieces = response.stream.args
     assert [piece.count(b'"name"') for piece in pieces] == [10, 10, 5]
     assert [b"id: " in piece for piece in pieces] == [False, False, True]
     assert [b'"complete":true' in piece for piece in pieces] == [False, False, True]

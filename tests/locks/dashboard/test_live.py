@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,16 +10,17 @@ from contextlib import closing
 from itertools import takewhile
 
 import pytest
-from django.test import Client
+from django.contrib.auth import get_user
+from django.test import Client, RequestFactory
 
+from locks.browser_sessions import SessionStore
 from locks.dashboard import live_viewers as viewing
-from locks.dashboard.live import _admit
-from locks.dashboard.live_viewers import ViewerAuthorization, Viewers
+from locks.dashboard.live import admit
+from locks.dashboard.live_viewers import Viewer, ViewerAuthorization, Viewers
 from locks.events.stream.poller import Poller
 from locks.models import Space, User
 from locks.services import members, spaces
 from locks.services.audit import Actor
-from tests.octoadmin.asgi_client import request_scope
 
 PATH = "/ui/blue/main/live"
 
@@ -27,6 +29,13 @@ def cookie_of(user: User) -> str:
     client = Client()
     client.force_login(user)
     return f"sessionid={client.cookies['sessionid'].value}"
+
+
+def viewer_of(user: User) -> Viewer:
+    request = RequestFactory().get(PATH)
+    request.session = SessionStore(cookie_of(user).partition("=")[2])
+    request.user = get_user(request)
+    return admit(request, team="blue", space="main")
 
 
 @pytest.fixture
@@ -39,9 +48,13 @@ def listen(server):
         connection.request("GET", path, headers={"Cookie": cookie} if cookie else {})
         return connection.getresponse()
 
+    def close() -> None:
+        for connection in opened:
+            connection.close()
+
+    open_stream.close = close
     yield open_stream
-    for connection in opened:
-        connection.close()
+    close()
 
 
 def events(stream: http.client.HTTPResponse) -> Iterator[str]:
@@ -91,6 +104,27 @@ def test_everybody_else_finds_nothing(listen, bob, space):
     assert listen(cookie_of(bob), "/ui/no/where/live").status == 404
 
 
+def test_a_stream_is_checked_and_counted_like_every_request(listen, server, victor, space):
+    def counted() -> list[bytes]:
+        scraped = server.api().call("GET", "/metrics").content
+        return re.findall(rb'octoadmin_requests_total\{kind="stream",method="GET",status="2xx"\} (\S+)', scraped)
+
+    cookie = cookie_of(victor)
+    other_host = server.api().call("GET", PATH, Cookie=cookie, Host="other.example")
+    assert (other_host.status, other_host.json()["code"]) == (400, "invalid_input")
+    with closing(listen(cookie)) as stream:
+        assert re.fullmatch(r"req_[0-9a-f]{32}", stream.headers["X-Request-Id"])
+        assert stream.headers["X-Content-Type-Options"] == "nosniff"
+        assert next(events(stream)) == "beat"
+        # It is counted when it ends.
+        assert counted() == []
+    listen.close()
+    deadline = time.monotonic() + 20
+    while counted() != [b"1.0"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_a_stream_needs_no_thread_and_no_connection_of_its_own(listen, server, victor, space):
     cookie = cookie_of(victor)
     streams = [listen(cookie) for _ in range(30)]
@@ -104,9 +138,7 @@ def test_a_stream_needs_no_thread_and_no_connection_of_its_own(listen, server, v
 def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monkeypatch, change):
     monkeypatch.setattr(viewing, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(viewing, "RECHECK_SECONDS", 0.05)
-    scope = request_scope(PATH, headers=[(b"cookie", cookie_of(victor).encode())])
-    viewer = _admit(scope)
-    assert viewer is not None
+    viewer = viewer_of(victor)
 
     async def watched() -> None:
         viewers = Viewers()

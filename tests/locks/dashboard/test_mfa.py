@@ -89,6 +89,15 @@ def test_a_recovery_code_works_once(codes_on, visit, victor):
     assert Event.objects.filter(kind="signed_in").latest("id").detail["methods"] == ["password", "recovery_codes"]
 
 
+def test_codes_still_work_after_the_secret_key_was_rotated(codes_on, visit, victor, settings):
+    secret, shown = set_up(visit(victor))
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "another key, of at least 32 characters"
+    assert begin("victor").post(STEP, {"code": code(secret, steps=1)}).status_code == 302
+    assert begin("victor").post(STEP, {"code": shown[0]}).status_code == 302
+    assert begin("victor").post(STEP, {"code": shown[0]}).status_code == 422
+
+
 def test_new_recovery_codes_end_the_old_ones(codes_on, visit, victor):
     browser = visit(victor)
     _, old = set_up(browser)

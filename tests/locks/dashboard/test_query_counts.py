@@ -7,7 +7,7 @@ from locks.dashboard.bulk_release.selection import selection
 from locks.dashboard.owners.queries import OwnersFilter, owners
 from locks.services import bulk_release, webhooks
 from locks.services.audit import Actor
-from octoadmin.probes.counters import latest
+from locks.system_state.counters import latest
 from tests.locks.dashboard.query_counts import QUERY_COUNTS
 
 pytestmark = pytest.mark.django_db
@@ -90,6 +90,6 @@ def test_pages_ask_a_fixed_number_of_queries(
         first=first.pk, second=second.pk, event=Event.objects.filter(kind="acquired").latest("id").pk,
         token=Token.objects.get().public_id, owner=owner.owner.key, webhook=webhook.public_id, **batches,
     )  # fmt: skip
-    latest.forget()
+    latest.clear()
     with django_assert_num_queries(QUERY_COUNTS[page]):
         assert browser.get(now_url + path, headers=headers).status_code == 200

@@ -10,11 +10,11 @@ from locks.dashboard.system.background_checks import background, queue, sweep, t
 from locks.dashboard.system.database_checks import database, history, replication
 from locks.dashboard.system.health_checks import Verdict
 from locks.models import Heartbeat, SpaceUsage, TaskRun
-from octoadmin.probes.counters import counters
-from octoadmin.probes.counters import latest as latest_counters
-from octoadmin.probes.database import DatabaseState, database_state
-from octoadmin.probes.database import latest as latest_state
-from octoadmin.probes.metrics import exposition
+from locks.system_state.counters import counters
+from locks.system_state.counters import latest as latest_counters
+from locks.system_state.database import DatabaseState, database_state
+from locks.system_state.database import latest as latest_state
+from octoadmin.monitoring.prometheus import render_metrics
 
 pytestmark = pytest.mark.django_db
 
@@ -22,10 +22,10 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     for latest in (latest_counters, latest_state):
-        latest.forget()
+        latest.clear()
     yield
     for latest in (latest_counters, latest_state):
-        latest.forget()
+        latest.clear()
 
 
 @pytest.fixture
@@ -70,18 +70,18 @@ def test_a_worker_that_is_missing_is_told_with_what_to_do(space, visit, victor, 
     reply = visit(victor).get(now_url + "system")
     assert checks(reply)["worker"] is Verdict.BAD
     assert "Something needs you." in reply.content.decode()
-    assert "python -m octoadmin.worker" in reply.content.decode()
+    assert "python -m octoadmin.run.worker" in reply.content.decode()
 
 
 def test_a_silent_worker_a_late_task_and_a_failed_one(running):
     Heartbeat.objects.update(seen_at=Now() - timedelta(seconds=30))
     assert background(counters(), with_names=False).verdict is Verdict.WATCH
-    latest_counters.forget()
+    latest_counters.clear()
     TaskRun.objects.filter(name="rollup").update(finished_at=Now() - timedelta(hours=1))
     TaskRun.objects.filter(name="sweep").update(queued_ms=20_000)
     assert tasks(counters()).sentence == "Late: rollup."
     assert queue(counters()).verdict is Verdict.BAD
-    latest_counters.forget()
+    latest_counters.clear()
     TaskRun.objects.filter(name="sweep").update(failed=True)
     assert (tasks(counters()).verdict, tasks(counters()).sentence) == (Verdict.BAD, "The latest run failed: sweep.")
 
@@ -108,7 +108,7 @@ def test_the_database_near_its_limits():
         return DatabaseState(**{**vars(now), **changes})
 
     assert database(now).verdict is Verdict.FINE
-    assert database(but(connections=now.most_connections)).verdict is Verdict.BAD
+    assert database(but(connections=now.max_connections)).verdict is Verdict.BAD
     assert database(but(oldest_transaction_seconds=120.0)).verdict is Verdict.WATCH
     assert replication(but(is_replica=True)).verdict is Verdict.BAD
     assert replication(but(replicas=2, replica_lag_seconds=60.0)).verdict is Verdict.WATCH
@@ -119,6 +119,6 @@ def test_the_database_near_its_limits():
 
 
 def test_monitoring_reads_the_same(running):
-    told = exposition().decode()
+    told = render_metrics().decode()
     for name in ("database_bytes", "database_connections", "history_months_ahead", "live_streams", "server_processes"):
         assert f"\noctoadmin_{name} " in told

@@ -1,0 +1,294 @@
+"""The batcher: requests that arrive while a statement runs form the next one (group commit).
+
+A statement has a fixed cost, whatever the number of requests in it, so batches should be large. Clients of the last
+batch are likely to send their next request soon: the next batch starts when as many requests have come as the last one
+had, or after a delay as long as the last statement took. A single client therefore never waits.
+
+Each request gets its own result. What can fail, and what that means for the requests of the statement:
+
+- The statement failed and the connection works: it was rolled back, so nothing has changed. The requests get RolledBack
+  and fall back to Django, which runs each alone, so that one cannot fail the others.
+- The connection was lost: whether the statement was committed is unknown. The requests get Unavailable, and are not
+  retried.
+- The client disconnected before its request was in a batch: it is left out.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import structlog
+
+from locks.async_responses import Receive, wait_for_disconnect
+from locks.engine.execution import Unavailable, run_async
+from locks.engine.operations import run_round
+from locks.engine.requests import Caller
+from locks.engine.retry import MAX_ROUNDS
+from locks.engine.statements import Statement
+from locks.engine.verdicts import Verdict
+from octoadmin.batching import metrics
+from octoadmin.batching.reconnecting import ReconnectingConnection
+from octoadmin.http.asgi_types import ClientGone
+from octoadmin.wsgi_bridge.threads import Overloaded
+
+MAX_BATCH_SIZE = 64
+MAX_WAITING = 1000
+# When a request has waited for longer, another connection is used as well.
+SCALE_OUT_DELAY = 0.02
+# No request waits longer for others to join its batch.
+MAX_BATCH_DELAY = 0.004
+# Beyond it the database counts as unreachable.
+STATEMENT_TIMEOUT = 5.0
+# After a failed attempt to connect, requests fail at run_round for so long.
+RECONNECT_BACKOFF = 0.25
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class RolledBack(Exception):
+    """The statement failed and nothing was changed."""
+
+
+class Failed(Exception):
+    """An unexpected error, logged already."""
+
+
+class BatchItem:
+    """A request that waits for its result. `receive` tells whether its client is still there."""
+
+    __slots__ = ("disconnect", "receive", "request", "result", "rounds", "since")
+
+    def __init__(self, request: Caller, receive: Receive, loop: asyncio.AbstractEventLoop) -> None:
+        self.request = request
+        self.receive = receive
+        self.result: asyncio.Future[Any] = loop.create_future()
+        self.rounds = 0
+        self.since = loop.time()
+        self.disconnect: asyncio.Task[None] | None = None
+
+    def watch_client(self) -> None:
+        """Only for requests that wait for long: most have their result before a client could leave."""
+        if self.disconnect is None:
+            disconnect = self.disconnect = asyncio.ensure_future(wait_for_disconnect(self.receive))
+            self.result.add_done_callback(lambda _: disconnect.cancel())
+
+    def fail(self, error: Exception) -> None:
+        if not self.result.done():
+            self.result.set_exception(error)
+
+
+class Worker:
+    """A connection, and the batch that it runs."""
+
+    def __init__(self) -> None:
+        self.connection = ReconnectingConnection()
+        self.batch: list[BatchItem] = []
+        self.since = 0.0
+        self.task: asyncio.Task[None] | None = None
+
+
+class Batcher:
+    """For one kind of statement, on one event loop."""
+
+    def __init__(self, statement: Statement[Any], *, operation: str, connections: int) -> None:
+        self._statement = statement
+        self._operation = operation
+        self._waiting: deque[BatchItem] = deque()
+        self._idle = [Worker() for _ in range(connections)]
+        self._busy: set[Worker] = set()
+        self._unreachable_until = 0.0
+        self._watchdog_timer: asyncio.TimerHandle | None = None
+        self._delay_timer: asyncio.TimerHandle | None = None
+        # Size and duration of the last batch.
+        self._last_size = 1
+        self._last_seconds = 0.0
+        self._stopping = False
+        self._sizes = metrics.batch_size.labels(operation)
+        self._seconds = metrics.statement_seconds.labels(operation)
+        self._length = metrics.waiting.labels(operation)
+
+    def submit(self, request: Caller, receive: Receive) -> "asyncio.Future[Any]":
+        """Its result, or ClientGone, Unavailable, RolledBack or Failed. Raises Overloaded and Unavailable."""
+        waiting = self._waiting
+        if len(waiting) >= MAX_WAITING or self._stopping:
+            raise Overloaded
+        loop = asyncio.get_running_loop()
+        item = BatchItem(request, receive, loop)
+        if item.since < self._unreachable_until:
+            raise Unavailable("the database could not be reached a moment ago")
+        waiting.append(item)
+        if not self._busy:
+            self._start_or_delay(loop)
+        elif len(waiting) >= MAX_BATCH_SIZE:
+            self._start(loop)
+        if self._watchdog_timer is None:
+            self._watchdog_timer = loop.call_later(SCALE_OUT_DELAY, self._watchdog, loop)
+        return item.result
+
+    async def stop(self, *, seconds: float) -> None:
+        """Accepts no more requests, and lets those it has end."""
+        self._stopping = True
+        self._start_first(asyncio.get_running_loop())
+        tasks = [worker.task for worker in self._busy if worker.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        for worker in self._idle:
+            await worker.connection.close()
+
+    def _start_or_delay(self, loop: asyncio.AbstractEventLoop) -> None:
+        """While no statement runs: starts if enough requests have come, or else after a delay."""
+        if self._has_enough():
+            self._start_first(loop)
+        elif self._delay_timer is None:
+            self._delay_timer = loop.call_later(self._last_seconds, self._start_first, loop)
+
+    def _has_enough(self) -> bool:
+        # Requests that were in a batch already and have to be retried are in front, and are not delayed.
+        waiting = self._waiting
+        return len(waiting) >= self._last_size or self._stopping or (bool(waiting) and waiting[0].rounds > 0)
+
+    def _start_first(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._delay_timer is not None:
+            self._delay_timer.cancel()
+            self._delay_timer = None
+        if self._waiting and not self._busy:
+            self._start(loop)
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """As a task: requests that arrive before it begins join the batch."""
+        if self._idle:
+            worker = self._idle.pop()
+            self._busy.add(worker)
+            worker.since = loop.time()
+            worker.task = loop.create_task(self._work(worker, loop))
+
+    async def _work(self, worker: Worker, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            while batch := self._next_batch():
+                worker.batch, worker.since = batch, loop.time()
+                started = time.perf_counter()
+                await self._run(worker, loop)
+                seconds = time.perf_counter() - started
+                self._seconds.observe(seconds)
+                self._last_size, self._last_seconds = len(batch), min(seconds, MAX_BATCH_DELAY)
+                if worker not in self._busy:  # abandoned meanwhile
+                    await worker.connection.close()
+                    return
+                if not self._has_enough():
+                    return
+        finally:
+            worker.batch = []
+            if worker in self._busy:
+                self._busy.remove(worker)
+                self._idle.append(worker)
+            if self._waiting and not self._busy:
+                self._start_or_delay(loop)
+
+    def _next_batch(self) -> list[BatchItem]:
+        batch: list[BatchItem] = []
+        while self._waiting and len(batch) < MAX_BATCH_SIZE:
+            item = self._waiting.popleft()
+            if item.disconnect is not None and item.disconnect.done():
+                item.fail(ClientGone())
+            elif not item.result.done():
+                batch.append(item)
+        self._length.set(len(self._waiting))
+        if batch:
+            self._sizes.observe(len(batch))
+        return batch
+
+    async def _run(self, worker: Worker, loop: asyncio.AbstractEventLoop) -> None:
+        """An abandoned worker's requests have their 503 already, so its results are dropped."""
+        batch = worker.batch
+        try:
+            connection = await worker.connection.ready()
+        except Unavailable as error:
+            if worker in self._busy:
+                self._fail_all(batch, str(error), now=loop.time())
+            return
+        if worker not in self._busy:
+            return
+        try:
+            results = await run_async(connection, run_round(self._statement, [item.request for item in batch]))
+        except Exception as error:
+            if worker in self._busy:
+                await self._handle_failure(worker, connection, error)
+            return
+        if worker not in self._busy:
+            return
+        done: list[tuple[BatchItem, Any]] = []
+        for item, result in zip(reversed(batch), reversed(results), strict=True):
+            if result.verdict != Verdict.RETRY:
+                done.append((item, result))
+            elif item.rounds < MAX_ROUNDS:
+                item.rounds += 1
+                self._waiting.appendleft(item)
+            else:
+                item.fail(RolledBack("out of retries"))
+        # The next statement is sent first: the database works on it while these responses are made.
+        loop.call_soon(_resolve, done)
+
+    async def _handle_failure(self, worker: Worker, connection: psycopg.AsyncConnection[Any], error: Exception) -> None:
+        if _was_rolled_back(connection, error):
+            _log.warning("a batch failed; each request runs alone", operation=self._operation, error=str(error))
+            _fail(worker.batch, lambda: RolledBack(str(error)))
+            return
+        if isinstance(error, Unavailable):
+            self._log_unavailable(worker.batch, str(error))
+            _fail(worker.batch, lambda: Unavailable(str(error)))
+        else:
+            _log.error("unhandled exception", operation=self._operation, exc_info=error)
+            _fail(worker.batch, Failed)
+        await worker.connection.close()
+
+    def _fail_all(self, batch: list[BatchItem], error: str, *, now: float) -> None:
+        """The database is unreachable: also for the requests that wait, and for those of the next moment."""
+        self._unreachable_until = now + RECONNECT_BACKOFF
+        items = [*batch, *self._waiting]
+        self._waiting.clear()
+        self._log_unavailable(items, error)
+        _fail(items, lambda: Unavailable(error))
+
+    def _log_unavailable(self, items: list[BatchItem], error: str) -> None:
+        _log.warning("the database failed requests", operation=self._operation, count=len(items), error=error)
+
+    def _watchdog(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Runs every SCALE_OUT_DELAY while there are requests."""
+        now = loop.time()
+        for worker in [worker for worker in self._busy if worker.since < now - STATEMENT_TIMEOUT]:
+            self._abandon(worker, now)
+        if self._waiting and self._waiting[0].since < now - SCALE_OUT_DELAY:
+            self._start(loop)
+            for item in self._waiting:
+                item.watch_client()
+        self._watchdog_timer = None
+        if self._waiting or self._busy:
+            self._watchdog_timer = loop.call_later(SCALE_OUT_DELAY, self._watchdog, loop)
+
+    def _abandon(self, worker: Worker, now: float) -> None:
+        """Its connection hangs. A new worker replaces it; the old one closes its connection when it gets an answer."""
+        self._busy.remove(worker)
+        self._idle.append(Worker())
+        self._fail_all(worker.batch, f"the database did not answer within {STATEMENT_TIMEOUT:g} s", now=now)
+
+
+def _resolve(done: list[tuple[BatchItem, Any]]) -> None:
+    for item, result in reversed(done):
+        if not item.result.done():
+            item.result.set_result(result)
+
+
+def _fail(items: list[BatchItem], error: Callable[[], Exception]) -> None:
+    for item in items:
+        item.fail(error())
+
+
+def _was_rolled_back(connection: psycopg.AsyncConnection[Any], error: Exception) -> bool:
+    """The server reported that the statement failed, and is still there."""
+    cause = error.__cause__ if isinstance(error, Unavailable) else error
+    if not isinstance(cause, psycopg.Error) or cause.sqlstate is None:
+        return False
+    return not connection.closed and not isinstance(cause, psycopg.errors.ReadOnlySqlTransaction)

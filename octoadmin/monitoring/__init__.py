@@ -1,0 +1,1 @@
+"""For load balancers and monitoring: /health, /status, /metrics."""

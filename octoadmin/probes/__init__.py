@@ -1,1 +1,0 @@
-"""What load balancers and monitoring ask: /health, /status, /metrics."""

@@ -1,1 +1,0 @@
-"""From the socket to Django: the sync lane, and what surrounds every request."""

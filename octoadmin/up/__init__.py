@@ -1,1 +1,0 @@
-"""`manage.py up`: one command that starts everything, and stops it."""

@@ -1,0 +1,215 @@
+"""The ASGI application in front of Django's WSGI handler: reads the body, runs the handler on a thread, sends the
+response. Responses that wait or stream for long leave the thread and end on the event loop."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import structlog
+from django.http import FileResponse, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+
+from locks.api.errors import ApiError, internal_error, new_request_id, overloaded
+from locks.async_responses import AsyncResponse, DeferredResponse, LoopStreamingResponse
+from locks.system_state.db_health import drop_dead_connection
+from octoadmin.http.asgi_types import CLIENT_GONE_STATUS, ClientGone, Headers, Receive, Scope, Send
+from octoadmin.http.deferred import send_deferred, send_response
+from octoadmin.http.proxies import Networks
+from octoadmin.http.request_log import log_request
+from octoadmin.monitoring.request_metrics import count_request, requests_in_flight, requests_waiting
+from octoadmin.wsgi_bridge.environ import Environ, attach_body, environ_of
+from octoadmin.wsgi_bridge.request_body import BodyBudget, read_body
+from octoadmin.wsgi_bridge.streaming import Stalled, StreamSender
+from octoadmin.wsgi_bridge.threads import Overloaded, Threads
+
+MAX_WAITING = 1000
+STOP_SECONDS = 3.0
+FILE_BLOCK = 64 * 1024
+
+# Django's WSGIHandler, or a stand-in for it.
+Handler = Callable[[Environ, Any], HttpResponseBase]
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Answer:
+    status: int
+    headers: Headers
+    body: bytes = b""
+    # A file that continues after `body`. Its client may be slow, so it must not hold a thread meanwhile.
+    file: FileResponse | None = None
+    # The event loop makes the rest of the response.
+    on_loop: AsyncResponse | None = None
+
+
+class WSGIBridge:
+    """Its state changes on the event loop only."""
+
+    def __init__(
+        self, handler: Handler, *, threads: int, trusted_proxies: Networks, max_waiting: int = MAX_WAITING
+    ) -> None:
+        self._handler = handler
+        self._trusted_proxies = trusted_proxies
+        self._bodies = BodyBudget()
+        self._threads = Threads(count=threads, max_waiting=max_waiting, name="django")
+        self._streams: set[asyncio.Task[Any]] = set()
+
+    def start(self) -> None:
+        self._threads.start()
+
+    def stop(self) -> None:
+        self._threads.stop(seconds=STOP_SECONDS)
+
+    def end_streams(self) -> None:
+        """They have no end of their own. Clients reconnect, to another server or to the next one."""
+        for task in self._streams:
+            task.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        request_id = new_request_id()
+        status, kind = 500, "django"
+        requests_in_flight.inc()
+        try:
+            answer = await self._answer(scope, receive, send, request_id)
+            if answer.on_loop is None:
+                status = answer.status
+            else:
+                kind = "stream" if isinstance(answer.on_loop, LoopStreamingResponse) else "waiting"
+                status = await self._finish_on_loop(answer, answer.on_loop, receive, send, request_id)
+                log_request(
+                    method=scope["method"],
+                    path=scope["path"],
+                    status=status,
+                    seconds=time.perf_counter() - started,
+                    **answer.on_loop.log_context,
+                )
+        except ClientGone:
+            status = CLIENT_GONE_STATUS
+        except ApiError as refusal:
+            status = refusal.status
+            # The rest of the body may still come: the next request needs another connection.
+            headers = [*_encode(list(refusal.headers(request_id=request_id).items())), (b"connection", b"close")]
+            await send_response(send, status, headers, refusal.body(request_id=request_id))
+        finally:
+            requests_in_flight.dec()
+            requests_waiting.set(self._threads.waiting)
+            count_request(kind=kind, method=scope["method"], status=status, seconds=time.perf_counter() - started)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> Answer:
+        """What Django answers, sent already unless the event loop is to finish it. Raises ClientGone and ApiError."""
+        environ = environ_of(scope, request_id=request_id, trusted_proxies=self._trusted_proxies)
+        body = await read_body(scope, environ, receive, self._bodies)
+        attach_body(environ, body)
+        sender = StreamSender(receive, send)
+        try:
+            answer = await self._run(environ, sender, request_id)
+            if sender.status is not None or answer.on_loop is not None:
+                return answer
+            if answer.file is not None:
+                await self._send_file(sender, answer, answer.file)
+            else:
+                await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+                await send({"type": "http.response.body", "body": answer.body})
+            return answer
+        finally:
+            sender.end()
+            self._bodies.give_back(len(body))
+
+    async def _run(self, environ: Environ, sender: StreamSender, request_id: str) -> Answer:
+        try:
+            job = self._threads.submit(partial(self._handle, environ, sender))
+            requests_waiting.set(self._threads.waiting)
+            return await job
+        except Overloaded:
+            raise overloaded() from None
+        except Stalled:
+            raise ClientGone from None
+        except Exception:
+            _log.exception("a request failed outside of Django's error handling", request_id=request_id)
+            if sender.status is not None:
+                # Too late for another response: this one stays unfinished, so the server closes the connection.
+                return Answer(sender.status, [])
+            raise internal_error() from None
+
+    def _handle(self, environ: Environ, sender: StreamSender) -> Answer:
+        """On a thread. A plain streaming response is sent from here."""
+        drop_dead_connection()
+        status_line = "500"
+        fields: list[tuple[str, str]] = []
+
+        def start_response(line: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> None:
+            nonlocal status_line, fields
+            status_line, fields = line, headers
+
+        response = self._handler(environ, start_response)
+        answer = Answer(int(status_line[:3]), _encode(fields))
+        try:
+            bodiless = environ["REQUEST_METHOD"] == "HEAD" or answer.status in (204, 304)
+            match response:
+                case LoopStreamingResponse() if bodiless:
+                    pass
+                case AsyncResponse():
+                    answer.on_loop = response
+                case HttpResponse():
+                    if not bodiless:
+                        answer.body = response.content
+                    if answer.status not in (204, 304) and "Content-Length" not in response.headers:
+                        answer.headers.append((b"content-length", b"%d" % len(response.content)))
+                case _ if bodiless:
+                    pass
+                case FileResponse() if response.file_to_stream is not None:
+                    answer.body = response.file_to_stream.read(FILE_BLOCK)
+                    if len(answer.body) == FILE_BLOCK:
+                        answer.file = response
+                case _:
+                    assert isinstance(response, StreamingHttpResponse)
+                    sender.run(answer.status, answer.headers, response)
+            return answer
+        finally:
+            if answer.file is None:
+                response.close()
+
+    async def _finish_on_loop(
+        self, answer: Answer, response: AsyncResponse, receive: Receive, send: Send, request_id: str
+    ) -> int:
+        """Returns the status."""
+        if isinstance(response, DeferredResponse):
+            return await send_deferred(
+                response.resolve, headers=answer.headers, receive=receive, send=send, request_id=request_id
+            )
+        assert isinstance(response, LoopStreamingResponse)
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        try:
+            await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
+            await response.stream(receive, send)
+        except asyncio.CancelledError:
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._streams.discard(task)
+        return answer.status
+
+    async def _send_file(self, sender: StreamSender, answer: Answer, response: FileResponse) -> None:
+        """A file, unlike a database cursor, belongs to no thread: any idle one reads the next block."""
+        assert response.file_to_stream is not None
+        read_block = partial(response.file_to_stream.read, FILE_BLOCK)
+        start = {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
+        block = answer.body
+        try:
+            connected = await sender.send(start)
+            while connected and block:
+                connected = await sender.send({"type": "http.response.body", "body": block, "more_body": True})
+                block = await self._threads.submit(read_block, always=True)
+            await sender.send({"type": "http.response.body", "body": b""})
+        finally:
+            self._threads.submit(response.close, always=True)
+
+
+def _encode(headers: list[tuple[str, str]]) -> Headers:
+    return [(name.lower().encode("latin-1"), value.strip().encode("latin-1")) for name, value in headers]

@@ -1,0 +1,28 @@
+"""The checks of the database before `up` migrates it."""
+
+import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+from octoadmin.run.database import check_migration_history
+from octoadmin.run.preflight import CannotStart
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_database_of_this_version_is_accepted() -> None:
+    check_migration_history()
+
+
+def test_a_database_of_another_version_is_rejected_in_one_sentence() -> None:
+    MigrationRecorder(connection).record_applied("locks", "0099_from_another_version")
+    with pytest.raises(CannotStart) as rejected:
+        check_migration_history()
+    assert "0099_from_another_version" in str(rejected.value)
+    assert "OCTO_DATA_DIR" in str(rejected.value)
+    assert "\n" not in str(rejected.value)
+
+
+def test_migrations_of_other_apps_do_not_matter() -> None:
+    MigrationRecorder(connection).record_applied("another_app", "0001_initial")
+    check_migration_history()
