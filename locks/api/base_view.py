@@ -134,7 +134,7 @@ def record_use(outcome: AnyOutcome, *, digest: bytes, address: str | None, agent
     its space. Whether a request that waits is refused shows at its end."""
     space_id = outcome.space_id
     if space_id is None or outcome.verdict == Verdict.UNAUTHENTICATED:
-        limits.note_failure(address, digest)
+        limits.record_failure(address, digest)
         raise authentication_failed()
     if not waits:
         tallies.count((outcome,))

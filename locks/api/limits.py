@@ -100,7 +100,7 @@ class Limits:
         if digest not in self._good:
             _refuse(self._failures.wait_ms(address), "Too many requests with a wrong token from this address.")
 
-    def note_failure(self, address: str | None, digest: bytes | None) -> None:
+    def record_failure(self, address: str | None, digest: bytes | None) -> None:
         self._failures.take(address)
         self._good.pop(digest, None) if digest else None
 

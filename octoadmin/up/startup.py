@@ -81,7 +81,7 @@ def _start(supervisor: Supervisor, environment: Environment, *, url: str) -> Non
 
     # Made and shown in one go, and only now that all runs: what is shown once must not get lost.
     with supervisor.interrupts.held():
-        welcome = bootstrap.prepare()
+        welcome = bootstrap.create_initial_data()
         data = environment.data_dir
         text = banner.first(url=url, data=data, welcome=welcome) if welcome else banner.later(url=url, data=data)
         sys.stdout.write(text)

@@ -25,7 +25,7 @@ from locks.models import BulkRelease, Delivery, Event, Lock, Role, Space, Team, 
 from locks.models.token import PRESETS
 from locks.services import invites, webhooks
 from locks.services.audit import Actor
-from locks.services.bulk_release import SelectedLock, confirm, prepare, release_some
+from locks.services.bulk_release import SelectedLock, confirm, prepare, release_next_chunk
 from locks.services.snooze import snooze
 from locks.token_format import parse
 from tests import database
@@ -164,7 +164,7 @@ def leave_long_words(space: Space, person: User) -> None:
     prepare(space=space, user=person, selection_label="1 ticked lock", locks=chosen)
     batch = prepare(space=space, user=person, selection_label="1 ticked lock", locks=chosen)
     confirm(batch=batch, actor=actor, reason=LONG_REASON, lock_delay_seconds=0)
-    release_some(batch.pk)
+    release_next_chunk(batch.pk)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ def invitation(harbor: RunningServer, django_db_blocker: Any) -> str:
         ada = User.objects.get(username="ada")
         code, _invite = invites.create(
             actor=Actor.of_user(ada), by=ada, team=Team.objects.get(slug="harbor"), role=Role.OPERATOR,
-            lasts=timedelta(days=1), note="Erin",
+            lifetime=timedelta(days=1), note="Erin",
         )  # fmt: skip
     return code
 

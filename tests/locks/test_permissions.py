@@ -64,7 +64,7 @@ def make_things(space: Space, *, admin: User, member: User) -> Things:
     asked = requests.Acquire(digest=presented.digest.hex(), name=f"{team.slug}-job", ttl_seconds=600)
     (held,) = run(acquire([asked]))
     _code, invite = invites.create(
-        actor=actor, by=admin, team=team, role=Role.VIEWER, lasts=timedelta(days=1), note="somebody"
+        actor=actor, by=admin, team=team, role=Role.VIEWER, lifetime=timedelta(days=1), note="somebody"
     )
     chosen = [bulk_release.SelectedLock(name="gone", fencing_token=1, owner=None)]
     batch = bulk_release.prepare(space=space, user=admin, selection_label="a test", locks=chosen)

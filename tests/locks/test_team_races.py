@@ -114,7 +114,7 @@ def test_an_invitation_that_two_accept_at_once_is_one_person_s(blue, red, alice,
     for _round in range(ROUNDS):
         Membership.objects.filter(team=blue).exclude(user=alice).delete()
         _code, invite = invites.create(
-            actor=Actor.of_user(alice), by=alice, team=blue, role=Role.VIEWER, lasts=timedelta(days=1), note=""
+            actor=Actor.of_user(alice), by=alice, team=blue, role=Role.VIEWER, lifetime=timedelta(days=1), note=""
         )
 
         def accepts(one, invite=invite):
@@ -237,7 +237,7 @@ def test_a_token_that_is_revoked_in_that_moment_leaves_no_other_behind(space):
 def invited(team, *, by) -> Client:
     """A browser that has opened an invitation."""
     code, _invite = invites.create(
-        actor=Actor.of_user(by), by=by, team=team, role=Role.VIEWER, lasts=timedelta(days=1), note=""
+        actor=Actor.of_user(by), by=by, team=team, role=Role.VIEWER, lifetime=timedelta(days=1), note=""
     )
     browser = Client(raise_request_exception=False)
     assert browser.post("/ui/join", {"code": code}).status_code == 302
@@ -249,7 +249,7 @@ def test_a_removed_admin_does_not_come_back_by_a_link_accepted_at_that_moment(bl
         Membership.objects.filter(team=blue).exclude(user=alice).delete()
         Membership.objects.create(team=blue, user=olga, role=Role.ADMIN)
         _code, invite = invites.create(
-            actor=Actor.of_user(olga), by=olga, team=blue, role=Role.ADMIN, lasts=timedelta(days=1), note=""
+            actor=Actor.of_user(olga), by=olga, team=blue, role=Role.ADMIN, lifetime=timedelta(days=1), note=""
         )
         removal, joining = together(
             lambda: members.remove(actor=Actor.of_user(alice), by=alice, team=blue, member=olga),

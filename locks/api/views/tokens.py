@@ -24,7 +24,15 @@ from locks.models.token import PRESETS
 from locks.services import tokens
 from locks.services.audit import Actor
 from locks.services.force_release import held_by_token
-from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, NAME_PATTERN, PREFIX_PATTERN, is_name, is_prefix
+from locks.token_rules import (
+    MAX_NAME,
+    MAX_PREFIX,
+    MAX_PREFIXES,
+    NAME_PATTERN,
+    PREFIX_PATTERN,
+    is_valid_name,
+    is_valid_prefix,
+)
 
 _MAX_OVERLAP = 30 * 86_400
 _MAX_LISTED = 1000
@@ -222,9 +230,9 @@ class TokensView(TokenEndpoint):
         own = _own(request)
         body = parse_body(request._request, _ISSUE)
         scopes = body.scopes if body.scopes is not None else PRESETS[body.preset]
-        if not all(is_prefix(prefix) for prefix in body.prefixes):
+        if not all(is_valid_prefix(prefix) for prefix in body.prefixes):
             raise invalid_input(422, "prefixes must be visible text, without blanks or control characters.")
-        if not is_name(body.name):
+        if not is_valid_name(body.name):
             raise invalid_input(422, "name must be visible text, without control characters.")
         if not is_within(own, body.prefixes):
             raise ApiError(403, Code.FORBIDDEN, "The prefixes must be within those of the token itself.")

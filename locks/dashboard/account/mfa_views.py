@@ -15,10 +15,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from locks.dashboard.access import actor, current_user, login_required
 from locks.dashboard.account.qr_code import qr_code
-from locks.dashboard.auth.credentials import is_readable, plain
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import throttled
 from locks.services import login_throttle, mfa
+from locks.services.credentials import is_readable, plain
 from locks.services.mfa import Kind, factors_of, matching_counter
 
 
@@ -39,7 +39,7 @@ def codes(request: HttpRequest) -> HttpResponse:
         return render(request, "account/codes.html", context)
     try:
         tried = login_throttle.check(
-            gate=login_throttle.ThrottleScope.CODE, who=str(user.pk), user=user, actor=actor(request)
+            scope=login_throttle.ThrottleScope.CODE, subject=str(user.pk), user=user, actor=actor(request)
         )
     except login_throttle.TooMany as refused:
         return throttled(request, refused, "account/codes.html", context)
@@ -47,7 +47,7 @@ def codes(request: HttpRequest) -> HttpResponse:
         return render(request, "account/codes.html", {**context, "failed": True}, status=422)
     login_throttle.reset(tried)
     clear_totp_secret(request)
-    shown = mfa.add_codes(actor=actor(request), user=user, secret=secret)
+    shown = mfa.add_totp(actor=actor(request), user=user, secret=secret)
     return _done(request, "One-time codes are on.", shown)
 
 

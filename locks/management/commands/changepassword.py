@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from locks.models import User
 from locks.services import accounts
 from locks.services.audit import Actor
-from locks.services.sign_in import find_person
+from locks.services.sign_in import find_user
 
 TRIES = 3
 
@@ -22,7 +22,7 @@ class Command(changepassword.Command):
     def handle(self, *args: Any, **options: Any) -> str:
         """Django's would save all of the person as they were before somebody took their time to type."""
         wanted = options["username"] or getpass.getuser()
-        user = find_person(wanted)
+        user = find_user(wanted)
         if user is None:
             raise CommandError(f"There is nobody called {wanted}.")
         self.stdout.write(f"A new password for {user}.")

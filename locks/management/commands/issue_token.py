@@ -11,7 +11,7 @@ from locks.models import Scope, Space
 from locks.models.token import PRESETS
 from locks.services import clock, tokens
 from locks.services.audit import Actor
-from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_name, is_prefix
+from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_valid_name, is_valid_prefix
 
 MAX_DAYS = 3_650
 NEVER_WARNING = "this token never expires. If it leaks, it works until somebody revokes it."
@@ -29,7 +29,7 @@ def find_space(*, team: str, space: str) -> Space:
 def _expiry(*, days: int | None, never: bool) -> datetime | tokens.Expiry:
     if never:
         return tokens.Expiry.NEVER
-    return clock.now() + timedelta(days=days) if days else tokens.Expiry.USUAL
+    return clock.now() + timedelta(days=days) if days else tokens.Expiry.DEFAULT
 
 
 class Command(BaseCommand):
@@ -56,10 +56,10 @@ class Command(BaseCommand):
         days = options["days"]
         if days is not None and not 1 <= days <= MAX_DAYS:
             raise CommandError(f"--days must be at least 1 and at most {MAX_DAYS}.")
-        if not is_name(options["name"]):
+        if not is_valid_name(options["name"]):
             raise CommandError(f"--name must be visible text of at most {MAX_NAME} characters.")
         prefixes = list(dict.fromkeys(options["prefixes"]))
-        if len(prefixes) > MAX_PREFIXES or not all(is_prefix(prefix) for prefix in prefixes):
+        if len(prefixes) > MAX_PREFIXES or not all(is_valid_prefix(prefix) for prefix in prefixes):
             raise CommandError(
                 f"--prefix must be visible text of at most {MAX_PREFIX} characters, without blanks; at most "
                 f"{MAX_PREFIXES} of them."

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from locks.models import EventKind
 from locks.services.audit import Actor, record
-from locks.services.sign_in import find_person
+from locks.services.sign_in import find_user
 
 
 class Command(BaseCommand):
@@ -19,7 +19,7 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def handle(self, *args: Any, person: str, **options: Any) -> None:
-        user = find_person(person)
+        user = find_user(person)
         if user is None:
             raise CommandError("There is nobody of that name.")
         removed, _ = Authenticator.objects.filter(user=user).delete()

@@ -91,12 +91,12 @@ def test_an_address_with_wrong_tokens_is_slowed_down(call, settings):
 def test_a_worker_does_not_pay_for_a_stranger_behind_the_same_address():
     limits = Limits(requests_per_second=100, failures_per_minute=1, processes=1)
     limits.set_rate(b"worker", None)
-    limits.note_failure("192.0.2.1", None)
+    limits.record_failure("192.0.2.1", None)
     for stranger in (None, b"another"):
         with pytest.raises(ApiError):
             limits.check_address("192.0.2.1", stranger)
     limits.check_address("192.0.2.1", b"worker")
     limits.check_address("192.0.2.2", b"another")
-    limits.note_failure("192.0.2.1", b"worker")
+    limits.record_failure("192.0.2.1", b"worker")
     with pytest.raises(ApiError):
         limits.check_address("192.0.2.1", b"worker")
