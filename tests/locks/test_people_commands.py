@@ -80,8 +80,8 @@ def test_a_superuser_is_typed_in_and_nothing_is_held_open_meanwhile(monkeypatch)
 
 
 @pytest.mark.django_db
-def test_nobody_is_nobody():
-    with pytest.raises(CommandError, match="nobody called mallory"):
+def test_an_unknown_user_is_an_error():
+    with pytest.raises(CommandError, match="no user mallory"):
         call_command("changepassword", "mallory")
 
 

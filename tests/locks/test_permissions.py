@@ -227,7 +227,7 @@ def test_every_endpoint_is_in_the_table():
 
 
 def call(endpoint: Endpoint, things: Things, token: str | None) -> Any:
-    limits.forget()
+    limits.reset()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     body = json.dumps(things.fill(endpoint.body)) if endpoint.body is not None else ""
     with transaction.atomic():

@@ -37,7 +37,7 @@ def test_quiet_prints_only_the_token(space):
 
 
 def test_never_only_where_the_space_allows_it_and_with_a_warning(space):
-    with pytest.raises(CommandError, match=r"blue/main does not allow tokens that never expire\. Give it --days"):
+    with pytest.raises(CommandError, match=r"blue/main does not allow tokens that never expire\. Give --days"):
         issue("--name", "ci", "--never")
     assert not Token.objects.exists()
     Space.objects.update(allow_non_expiring_tokens=True)
@@ -105,7 +105,7 @@ def test_revoking_is_audited_and_happens_once(space):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told", "left"), [((), "left to run out: 2", 2), (("--release",), "released: 2", 0)]
+    ("arguments", "told", "left"), [((), "left to expire: 2", 2), (("--release",), "released: 2", 0)]
 )
 def test_revoking_can_release_what_the_token_holds(space, worker_token, arguments, told, left):
     held = parse(worker_token)

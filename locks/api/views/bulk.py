@@ -1,4 +1,4 @@
-"""Many locks at once: claim-next, acquire-all, renew-all, release-all, and the list."""
+"""Endpoints for many locks: claim-next, acquire-all, renew-all, release-all, and the list."""
 
 import base64
 import binascii
@@ -10,11 +10,11 @@ from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 
 from locks.api import responses, schemas
-from locks.api.base_view import LockApiView, answer
+from locks.api.base_view import LockApiView, json_response
 from locks.api.errors import invalid_input
 from locks.api.openapi_hooks import IDEMPOTENCY_KEY, OpenApiTypes, describe, query
 from locks.api.parsing import (
-    MAX_BODY_OF_MANY,
+    MAX_BULK_BODY,
     check_name,
     check_names,
     check_text,
@@ -36,68 +36,72 @@ _ACQUIRE_ALL = decoder(schemas.AcquireAllBody)
 _RENEW_ALL = decoder(schemas.RenewAllBody)
 _RELEASE_ALL = decoder(schemas.ReleaseAllBody)
 
-MAX_EXACTLY_COUNTED = 10_000
+MAX_TOTAL = 10_000
 SORTS = ("name", "expires_at", "acquired_at")
 STATUSES = ("held", "delayed", "all")
 
 
 class ClaimNextView(LockApiView):
-    largest_body = MAX_BODY_OF_MANY
+    max_body = MAX_BULK_BODY
 
     @describe(
         "claim_next",
-        "Claim the first of many names that is free",
+        "Acquire the first free lock of a list",
         tag="Many locks",
         scope="locks:write",
         body=schemas.ClaimNextBody,
-        answers={200: schemas.Acquired | schemas.NoneFree},
+        responses={200: schemas.Acquired | schemas.NoneFree},
         errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
         examples=[OpenApiExample("a backlog", {"names": ["issue-1842", "issue-1843"]}, request_only=True)],
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _CLAIM_NEXT)
-        asked = requests.ClaimNext(names=check_names(body.names), **self.caller(request), **self.terms(request, body))
-        outcome = run(claim_next(asked))
-        self.note(request, outcome)
-        return answer(responses.claimed(outcome))
+        claim = requests.ClaimNext(
+            names=check_names(body.names), **self.caller(request), **self.lease_options(request, body)
+        )
+        outcome = run(claim_next(claim))
+        self.record_use(request, outcome)
+        return json_response(responses.claimed(outcome))
 
 
 class AcquireAllView(LockApiView):
     @describe(
         "acquire_all",
-        "Claim several locks, all or none",
+        "Acquire several locks, all or none",
         tag="Many locks",
         scope="locks:write",
         body=schemas.AcquireAllBody,
-        answers={200: schemas.AllAcquired | schemas.AllHeld},
+        responses={200: schemas.AllAcquired | schemas.AllHeld},
         errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
-        description="Whatever the order of the names, two such requests cannot deadlock. With `wait_seconds` it stands "
-        "in line for one name after the other, with the seniority of its arrival, until all are free at once.",
+        description="Two such requests cannot deadlock, whatever the order of their names. With `wait_seconds` the "
+        "request waits for one name after the other, and keeps its arrival time in each queue, until all are free.",
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _ACQUIRE_ALL)
-        asked = requests.AcquireAll(names=check_names(body.names), **self.caller(request), **self.terms(request, body))
-        rows = run(acquire_all(asked))
+        acquire_request = requests.AcquireAll(
+            names=check_names(body.names), **self.caller(request), **self.lease_options(request, body)
+        )
+        rows = run(acquire_all(acquire_request))
         if body.wait_seconds and rows[0].verdict == Verdict.HELD:
-            self.note(request, rows[0], waits=True)
-            return park_for_all(asked, wait_seconds=body.wait_seconds)
-        self.note(request, rows[0])
+            self.record_use(request, rows[0], waits=True)
+            return park_for_all(acquire_request, wait_seconds=body.wait_seconds)
+        self.record_use(request, rows[0])
         tallies.count(rows[1:])
-        return answer(responses.acquired_together(rows))
+        return json_response(responses.acquired_all(rows))
 
 
 class RenewAllView(LockApiView):
-    largest_body = MAX_BODY_OF_MANY
+    max_body = MAX_BULK_BODY
 
     @describe(
         "renew_all",
-        "Keep many leases alive with one heartbeat",
+        "Renew many leases",
         tag="Many locks",
         scope="locks:write",
         body=schemas.RenewAllBody,
-        answers={200: schemas.RenewResults},
+        responses={200: schemas.RenewResults},
     )
     def post(self, request: Request) -> HttpResponse:
         caller = self.caller(request)
@@ -114,21 +118,21 @@ class RenewAllView(LockApiView):
                 ]
             )
         )
-        self.note(request, rows[0])
+        self.record_use(request, rows[0])
         tallies.count(rows[1:])
-        return answer(schemas.RenewResults(results=[responses.renew_result(row) for row in rows]))
+        return json_response(schemas.RenewResults(results=[responses.renew_result(row) for row in rows]))
 
 
 class ReleaseAllView(LockApiView):
-    largest_body = MAX_BODY_OF_MANY
+    max_body = MAX_BULK_BODY
 
     @describe(
         "release_all",
-        "Give many leases back",
+        "Release many leases",
         tag="Many locks",
         scope="locks:write",
         body=schemas.ReleaseAllBody,
-        answers={200: schemas.ReleaseResults},
+        responses={200: schemas.ReleaseResults},
     )
     def post(self, request: Request) -> HttpResponse:
         caller = self.caller(request)
@@ -140,12 +144,12 @@ class ReleaseAllView(LockApiView):
                 ]
             )
         )
-        self.note(request, rows[0])
-        return answer(schemas.ReleaseResults(results=[responses.release_result(row) for row in rows]))
+        self.record_use(request, rows[0])
+        return json_response(schemas.ReleaseResults(results=[responses.release_result(row) for row in rows]))
 
 
-class Position(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Where a page ended: the key of its last lock in the order it was sorted by."""
+class ListCursor(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The sort key of the last lock of a page."""
 
     sort: str
     name: str
@@ -155,33 +159,33 @@ class Position(msgspec.Struct, kw_only=True, omit_defaults=True):
         return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
 
     @classmethod
-    def decode(cls, text: str, *, sort: str) -> "Position":
+    def decode(cls, text: str, *, sort: str) -> "ListCursor":
         try:
             raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-            position = msgspec.json.decode(raw, type=cls)
+            cursor = msgspec.json.decode(raw, type=cls)
         except (binascii.Error, ValueError, msgspec.DecodeError):
-            raise invalid_input(422, "cursor must be a next_cursor of an earlier page.") from None
-        if position.sort != sort or (sort != "name" and position.time is None):
-            raise invalid_input(422, "cursor belongs to a list that was sorted otherwise.")
-        check_text("cursor", position.name)
-        return position
+            raise invalid_input(422, "cursor must be the next_cursor of an earlier page.") from None
+        if cursor.sort != sort or (sort != "name" and cursor.time is None):
+            raise invalid_input(422, "cursor belongs to a list with another sort order.")
+        check_text("cursor", cursor.name)
+        return cursor
 
 
 class LocksView(LockApiView):
     @describe(
         "list_locks",
-        "See who holds what",
+        "List locks",
         tag="Locks",
         scope="locks:read",
-        answers={200: schemas.LockPage},
+        responses={200: schemas.LockPage},
         errors=(422,),
         parameters=[
             query("prefix", OpenApiTypes.STR, "Only names that start with this."),
             query("owner", OpenApiTypes.STR, "Only locks of this owner."),
-            query("status", {"type": "string", "enum": list(STATUSES)}, "Held ones unless asked."),
-            query("sort", {"type": "string", "enum": list(SORTS)}, "By time only for held ones."),
-            query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "100 unless asked."),
-            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the page before."),
+            query("status", {"type": "string", "enum": list(STATUSES)}, "`held` by default."),
+            query("sort", {"type": "string", "enum": list(SORTS)}, "By a time only with `status=held`."),
+            query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "100 by default."),
+            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the previous page."),
         ],
     )
     def get(self, request: Request) -> HttpResponse:
@@ -189,11 +193,11 @@ class LocksView(LockApiView):
         sort = query_choice(django_request, "sort", SORTS)
         status = query_choice(django_request, "status", STATUSES)
         if sort != "name" and status != "held":
-            raise invalid_input(422, f"sort={sort} goes with status=held only.")
-        limit = query_number(django_request, "limit", default=100, lowest=1, highest=1000)
+            raise invalid_input(422, f"sort={sort} requires status=held.")
+        limit = query_number(django_request, "limit", default=100, minimum=1, maximum=1000)
         prefix = query_text(django_request, "prefix") or ""
         cursor = query_text(django_request, "cursor")
-        after = Position.decode(cursor, sort=sort) if cursor else None
+        after = ListCursor.decode(cursor, sort=sort) if cursor else None
         rows = run(
             listing(
                 requests.Listing(
@@ -208,18 +212,18 @@ class LocksView(LockApiView):
                 )
             )
         )
-        self.note(request, rows[0])
+        self.record_use(request, rows[0])
         responses.raise_api_error(rows[0], scope="locks:read")
         locks = [responses.lock(row.status, row) for row in rows if row.name is not None]
         last = rows[-1]
         more = len(locks) == limit and last.name is not None
         time = {"expires_at": last.expires_at, "acquired_at": last.acquired_at}.get(sort)
-        return answer(
+        return json_response(
             schemas.LockPage(
                 locks=locks,
-                total=min(last.total, MAX_EXACTLY_COUNTED),
-                total_is_at_least=last.total > MAX_EXACTLY_COUNTED,
+                total=min(last.total, MAX_TOTAL),
+                total_is_at_least=last.total > MAX_TOTAL,
                 prefix=prefix,
-                next_cursor=Position(sort=sort, name=last.name or "", time=time).encode() if more else None,
+                next_cursor=ListCursor(sort=sort, name=last.name or "", time=time).encode() if more else None,
             )
         )

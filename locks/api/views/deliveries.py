@@ -8,7 +8,7 @@ import msgspec
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from locks.api.base_view import answer
+from locks.api.base_view import json_response
 from locks.api.errors import ApiError, Code
 from locks.api.exceptions import not_found
 from locks.api.openapi_hooks import OpenApiTypes, describe, query
@@ -77,14 +77,14 @@ class TestView(WebhookEndpoint):
         "Deliver a test",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={202: DeliveryDescription},
+        responses={202: DeliveryDescription},
         errors=(404,),
         description="It is on its way within a second or two, also while the webhook is paused; the list of deliveries "
         "tells what came of it.",
     )
     def post(self, request: Request, public_id: str) -> HttpResponse:
         delivery = webhooks.send_test(actor=self.actor(request), webhook=self.webhook(request, public_id))
-        return answer(_delivery(delivery), status=202)
+        return json_response(_delivery(delivery), status=202)
 
 
 class DeliveriesView(WebhookEndpoint):
@@ -93,7 +93,7 @@ class DeliveriesView(WebhookEndpoint):
         "What was delivered, and what was not",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={200: DeliveryPage},
+        responses={200: DeliveryPage},
         errors=(404, 422),
         parameters=[
             query("status", {"type": "string", "enum": list(STATUSES)}, "All unless asked."),
@@ -104,13 +104,13 @@ class DeliveriesView(WebhookEndpoint):
     def get(self, request: Request, public_id: str) -> HttpResponse:
         webhook = self.webhook(request, public_id)
         status = query_choice(request._request, "status", STATUSES)
-        limit = query_number(request._request, "limit", default=50, lowest=1, highest=100)
+        limit = query_number(request._request, "limit", default=50, minimum=1, maximum=100)
         found = Delivery.objects.filter(webhook=webhook).prefetch_related("log").order_by("-id")
         if status != "all":
             found = found.filter(status=status)
         page = list(after_cursor(request._request, found)[:limit])
         more = str(page[-1].pk) if len(page) == limit else None
-        return answer(DeliveryPage(deliveries=[_delivery(delivery) for delivery in page], next_cursor=more))
+        return json_response(DeliveryPage(deliveries=[_delivery(delivery) for delivery in page], next_cursor=more))
 
 
 class ReplayView(WebhookEndpoint):
@@ -119,12 +119,12 @@ class ReplayView(WebhookEndpoint):
         "Deliver all dead letters once more",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={202: Replayed},
+        responses={202: Replayed},
         errors=(404,),
     )
     def post(self, request: Request, public_id: str) -> HttpResponse:
         replayed = webhooks.replay(actor=self.actor(request), webhook=self.webhook(request, public_id))
-        return answer(Replayed(replayed=replayed), status=202)
+        return json_response(Replayed(replayed=replayed), status=202)
 
 
 class ReplayOneView(WebhookEndpoint):
@@ -133,7 +133,7 @@ class ReplayOneView(WebhookEndpoint):
         "Deliver one once more",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={202: Replayed},
+        responses={202: Replayed},
         errors=(404, 409),
     )
     def post(self, request: Request, public_id: str, delivery_id: UUID) -> HttpResponse:
@@ -144,4 +144,4 @@ class ReplayOneView(WebhookEndpoint):
         replayed = webhooks.replay(actor=self.actor(request), webhook=webhook, delivery=delivery)
         if not replayed:
             raise ApiError(409, Code.CONFLICT, "It is still being delivered.")
-        return answer(Replayed(replayed=replayed), status=202)
+        return json_response(Replayed(replayed=replayed), status=202)

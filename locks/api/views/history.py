@@ -9,7 +9,7 @@ from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
-from locks.api.base_view import answer
+from locks.api.base_view import json_response
 from locks.api.errors import invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, OpenApiTypes, describe, query
 from locks.api.parsing import check_name, query_choice, query_number, query_text
@@ -62,14 +62,14 @@ class HistoryEndpoint(TokenEndpoint):
         return Visibility(space_id=token.space_id, prefixes=tuple(token.prefixes))
 
     def page(self, request: Request, asked: Filter) -> HttpResponse:
-        limit = query_number(request._request, "limit", default=100, lowest=1, highest=1000)
+        limit = query_number(request._request, "limit", default=100, minimum=1, maximum=1000)
         text = query_text(request._request, "cursor")
         try:
             cursor = Cursor.decode(text) if text else None
         except BadCursor:
             raise invalid_input(422, "cursor must be a next_cursor or previous_cursor of another page.") from None
         found = page(self.reach(request), asked, limit=limit, cursor=cursor)
-        return answer(
+        return json_response(
             EventPage(
                 events=serialize(found.events),
                 next_cursor=found.older.encode() if found.older else None,
@@ -84,7 +84,7 @@ class EventsView(HistoryEndpoint):
         "What happened in the space",
         tag="History",
         scope="audit:read",
-        answers={200: EventPage},
+        responses={200: EventPage},
         errors=(422,),
         parameters=[*_NAMES, *_FILTERS, *_PAGING],
     )
@@ -98,7 +98,7 @@ class LockHistoryView(HistoryEndpoint):
         "What happened to a lock",
         tag="History",
         scope="audit:read",
-        answers={200: EventPage},
+        responses={200: EventPage},
         errors=(400, 422),
         parameters=[NAME, *_FILTERS, *_PAGING],
     )

@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from msgspec import UNSET, Meta, UnsetType
 from rest_framework.request import Request
 
-from locks.api.base_view import answer, no_content
+from locks.api.base_view import json_response, no_content
 from locks.api.errors import ApiError, Code, invalid_input
 from locks.api.exceptions import not_found
 from locks.api.openapi_hooks import describe
@@ -118,12 +118,12 @@ class WebhookEndpoint(TokenEndpoint):
 
 class WebhooksView(WebhookEndpoint):
     @describe(
-        "list_webhooks", "The space's webhooks", tag="Webhooks", scope="webhooks:manage", answers={200: WebhookList}
+        "list_webhooks", "The space's webhooks", tag="Webhooks", scope="webhooks:manage", responses={200: WebhookList}
     )
     def get(self, request: Request) -> HttpResponse:
         own = self.own(request)
         known = Webhook.objects.filter(space_id=own.space_id)
-        return answer(WebhookList(webhooks=[_description(one) for one in known if is_within(own, [one.prefix])]))
+        return json_response(WebhookList(webhooks=[_description(one) for one in known if is_within(own, [one.prefix])]))
 
     @describe(
         "create_webhook",
@@ -131,7 +131,7 @@ class WebhooksView(WebhookEndpoint):
         tag="Webhooks",
         scope="webhooks:manage",
         body=CreateBody,
-        answers={201: CreatedWebhook},
+        responses={201: CreatedWebhook},
         errors=(409,),
         description="The answer has the secret that deliveries are signed with, once. Private addresses are refused, "
         "here and at each attempt.",
@@ -150,7 +150,7 @@ class WebhooksView(WebhookEndpoint):
             most = webhooks.MAX_IN_A_SPACE
             raise ApiError(409, Code.CONFLICT, f"The space has {most} webhooks already. Delete one first.") from None
         webhook.refresh_from_db()
-        response = answer(CreatedWebhook(secret=secret, **_describe(webhook)), status=201)  # type: ignore[arg-type]
+        response = json_response(CreatedWebhook(secret=secret, **_describe(webhook)), status=201)  # type: ignore[arg-type]
         response["Cache-Control"] = "no-store"
         return response
 
@@ -161,11 +161,11 @@ class WebhookView(WebhookEndpoint):
         "One webhook",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={200: WebhookDescription},
+        responses={200: WebhookDescription},
         errors=(404,),
     )
     def get(self, request: Request, public_id: str) -> HttpResponse:
-        return answer(_description(self.webhook(request, public_id)))
+        return json_response(_description(self.webhook(request, public_id)))
 
     @describe(
         "change_webhook",
@@ -174,7 +174,7 @@ class WebhookView(WebhookEndpoint):
         scope="webhooks:manage",
         body=ChangeBody,
         body_required=False,
-        answers={200: WebhookDescription},
+        responses={200: WebhookDescription},
         errors=(404,),
         description="A paused webhook loses nothing: when it is resumed it goes on where it was in the history.",
     )
@@ -194,14 +194,14 @@ class WebhookView(WebhookEndpoint):
             raise invalid_input(422, str(bad)) from None
         if body.paused is not UNSET:
             webhook = (webhooks.pause if body.paused else webhooks.resume)(actor=actor, webhook=webhook)
-        return answer(_description(webhook))
+        return json_response(_description(webhook))
 
     @describe(
         "delete_webhook",
         "Delete a webhook with its deliveries",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={204: None},
+        responses={204: None},
         errors=(404,),
     )
     def delete(self, request: Request, public_id: str) -> HttpResponse:
@@ -217,7 +217,7 @@ class RotateSecretView(WebhookEndpoint):
         scope="webhooks:manage",
         body=RotateSecretBody,
         body_required=False,
-        answers={200: NewSecret},
+        responses={200: NewSecret},
         errors=(404,),
         description="For `overlap_seconds`, a day unless asked, deliveries also carry the header "
         "`X-OctoStore-Signature-Previous`, made with the old secret.",
@@ -227,6 +227,6 @@ class RotateSecretView(WebhookEndpoint):
         body = parse_body(request._request, _ROTATE)
         overlap = timedelta(seconds=body.overlap_seconds)
         secret = webhooks.rotate_secret(actor=self.actor(request), webhook=webhook, overlap=overlap)
-        response = answer(NewSecret(secret=secret))
+        response = json_response(NewSecret(secret=secret))
         response["Cache-Control"] = "no-store"
         return response

@@ -21,7 +21,7 @@ Call = Callable[..., HttpResponse]
 
 @pytest.fixture(autouse=True)
 def _fresh_process_state() -> None:
-    limits.forget()
+    limits.reset()
     usage.forget()
 
 

@@ -40,8 +40,8 @@ def test_swagger_ui_is_served_by_ourselves(client):
     assert "https://" not in page
 
 
-def test_whoever_asks_first_gets_the_same_document_also_all_at_once() -> None:
-    openapi._drawn.cache_clear()
+def test_concurrent_first_requests_get_the_same_document() -> None:
+    openapi._generate.cache_clear()
     ready = Barrier(4)
 
     def first(_number: int) -> tuple[bytes, str]:

@@ -33,7 +33,7 @@ def test_a_bucket_gives_its_burst_and_then_its_rate():
 def test_what_was_given_back_can_be_taken_again():
     buckets = Buckets(rate=1, burst_seconds=1, clock=Clock())
     assert buckets.take("a") == 0
-    buckets.give_back("a")
+    buckets.refund("a")
     assert [buckets.take("a") > 0 for _ in range(2)] == [False, True]
 
 

@@ -141,4 +141,4 @@ def test_a_storm_leaves_a_whole_history(engine: Engine) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert "The history is whole" in verify()
+    assert "The history is consistent" in verify()

@@ -214,7 +214,7 @@ def test_both_lanes_answer_the_same(committed: None, dedupe_by_metadata: bool) -
         chance = random.Random(1842)
         for number in range(REQUESTS):
             # The two share an address, and with it the patience for wrong tokens.
-            limits.forget()
+            limits.reset()
             asked = a_request(chance, len(sides[0].leases))
             fast, sync = [side.understood(await side.ask(**asked)) for side in sides]
             assert fast == sync, (number, asked)
