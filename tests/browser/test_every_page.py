@@ -29,7 +29,8 @@ from locks.services.bulk_release import SelectedLock, confirm, prepare, release_
 from locks.services.snooze import snooze
 from locks.token_format import parse
 from tests import database
-from tests.conftest import issue
+from tests.browser.visitors import sign_in
+from tests.conftest import PASSWORD, issue
 from tests.servers import RunningServer, running_server
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("every_page")]
@@ -41,7 +42,6 @@ COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 THEMES = {"light": EVERYTHING, "dark": COLOURS}
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 NARROW: ViewportSize = {"width": 320, "height": 800}
-PASSWORD = "a password for the demo"
 # What makes the page scroll sideways, innermost last; nothing if it does not.
 STICKING_OUT = """() => {
     const edge = document.documentElement.clientWidth
@@ -231,14 +231,6 @@ def open_tab(context: BrowserContext, server: RunningServer, complaints: list[st
     page.on("pageerror", lambda error: heard(str(error)))
     page.on("request", lambda request: None if request.url.startswith(server.url) else heard(request.url))
     return page
-
-
-def sign_in(page: Page, name: str) -> None:
-    page.goto("/ui/sign-in")
-    page.get_by_label("User name or e-mail").fill(name)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page).to_have_url(re.compile(r"/ui/(harbor.*)?$"))
 
 
 def violations(page: Page, only: dict[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ from locks.token_format import parse
 from tests import database
 from tests.conftest import PASSWORD, issue
 from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
+from tests.polling import until
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -280,8 +281,7 @@ def test_revoking_and_releasing_leaves_nothing_however_busy_the_token_is(space, 
         return work
 
     def revokes():
-        while not Lock.objects.filter(lease_id__isnull=False).exists():
-            time.sleep(0.01)
+        until(lambda: Lock.objects.filter(lease_id__isnull=False).exists())
         time.sleep(0.2)
         tokens.revoke(actor=Actor.of_user(alice), token=token)
         released = force_release.force_release_all(actor=Actor.of_user(alice), space=space, token=token, reason="lost")

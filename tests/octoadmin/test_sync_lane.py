@@ -3,7 +3,7 @@
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Any
 
@@ -18,6 +18,7 @@ from octoadmin.probes.metrics import REGISTRY
 from octoadmin.serving import request_body
 from octoadmin.serving.sync_lane import SyncLane
 from tests.octoadmin.asgi_client import Client, Reply, ask, on_lane, request_scope
+from tests.polling import async_until
 
 BLUE_PROXY = [ip_network("10.0.0.0/8")]
 
@@ -236,11 +237,6 @@ def gauge(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, labels)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
-
-
 def test_too_many_waiting_requests_are_told_to_come_back() -> None:
     go = threading.Event()
 
@@ -250,7 +246,7 @@ def test_too_many_waiting_requests_are_told_to_come_back() -> None:
 
     async def talk(lane: SyncLane) -> None:
         admitted = [asyncio.create_task(ask(lane)) for _ in range(3)]
-        await until(lambda: gauge("octoadmin_requests_in_flight", lane="sync") == 3)
+        await async_until(lambda: gauge("octoadmin_requests_in_flight", lane="sync") == 3)
         assert gauge("octoadmin_requests_waiting") == 2
         reply = await ask(lane)
         go.set()
@@ -282,9 +278,9 @@ def test_stopping_lets_requests_end_and_takes_no_more() -> None:
 
     async def talk(lane: SyncLane) -> None:
         under_way = [asyncio.create_task(ask(lane)) for _ in range(2)]
-        await until(lambda: gauge("octoadmin_requests_waiting") == 1)
+        await async_until(lambda: gauge("octoadmin_requests_waiting") == 1)
         stopping = asyncio.create_task(asyncio.to_thread(lane.stop))
-        await until(lambda: lane._threads._stopping)
+        await async_until(lambda: lane._threads._stopping)
         go.set()
         assert [reply.body for reply in await asyncio.gather(*under_way)] == [b"done", b"done"]
         await stopping
@@ -320,7 +316,7 @@ def test_the_thread_that_was_idle_last_works_first() -> None:
         pids = set()
         for _ in range(5):
             pids.add((await ask(lane)).json)
-            await until(lambda: len(lane._threads._idle) == 8)
+            await async_until(lambda: len(lane._threads._idle) == 8)
         return pids
 
     assert len(on_lane(backend_pid, talk, threads=8)) == 1

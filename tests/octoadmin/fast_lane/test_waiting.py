@@ -4,8 +4,8 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.locks.queue.waiters import until
-from tests.servers import Answer, RunningServer
+from tests.polling import until
+from tests.servers import Response, RunningServer
 
 # A query string is not plain.
 QUERY = {"fast": "", "sync": "?plain=no"}
@@ -17,7 +17,7 @@ MASKS = (
 )
 
 
-def masked(answer: Answer) -> tuple[int, dict[str, str], bytes]:
+def masked(answer: Response) -> tuple[int, dict[str, str], bytes]:
     """Without what differs between any two answers."""
     content = answer.content
     for pattern, word in MASKS:
@@ -27,7 +27,7 @@ def masked(answer: Answer) -> tuple[int, dict[str, str], bytes]:
 
 
 def test_both_lanes_answer_the_same_to_those_who_wait(server: RunningServer, worker_token: str) -> None:
-    def ask(lane: str, name: str, **body: Any) -> Answer:
+    def ask(lane: str, name: str, **body: Any) -> Response:
         return server.api(worker_token).call("POST", f"/locks/{lane}-{name}/acquire{QUERY[lane]}", body)
 
     def counted(lane: str) -> int:
