@@ -31,6 +31,12 @@ class Console(AdminSite):
         # Somebody who has everything but a second factor is led to where one is set up.
         return redirect("admin:index" if self.has_permission(request) else "dashboard:account")
 
+    def require_reauthentication(self, request: HttpRequest) -> HttpResponse | None:
+        """Called by the admin classes before sensitive actions: the form of the dashboard, or None if none is needed."""
+        from locks.dashboard.reauthentication.flow import require_reauthentication
+
+        return require_reauthentication(request)
+
     def logout(  # type: ignore[override]
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:

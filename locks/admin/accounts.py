@@ -9,7 +9,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from locks.models import EventKind, User
-from locks.reauthentication_prompt import require_reauthentication
 from locks.services import accounts, invites, members, reauthentication, social_accounts
 from locks.services.audit import Actor, record
 
@@ -44,6 +43,8 @@ class PersonForm(_UserChangeForm):
 class PersonAdmin(_UserAdmin):
     """Former users are made inactive, not deleted, so that the history keeps their names."""
 
+    # The site of the project, which asks for reauthentication with the form of the dashboard.
+    admin_site: Any
     form = PersonForm
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
@@ -53,14 +54,14 @@ class PersonAdmin(_UserAdmin):
         self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
     ) -> Any:
         if object_id is None:
-            prompt = _prompt_before_password_form(request)
+            prompt = self._prompt_before_password_form(request)
         else:
-            prompt = require_reauthentication(request) if request.method == "POST" else None
+            prompt = self.admin_site.require_reauthentication(request) if request.method == "POST" else None
         return prompt or super().changeform_view(request, object_id, form_url, extra_context)
 
     @transaction.atomic
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002 -- Django's name
-        if prompt := _prompt_before_password_form(request):
+        if prompt := self._prompt_before_password_form(request):
             return prompt
         user = self.get_object(request, id)
         before = user.password if user else None
@@ -89,10 +90,9 @@ class PersonAdmin(_UserAdmin):
         if change:
             invites.revoke_where_not_admin(actor=actor, inviter=obj)
 
-
-def _prompt_before_password_form(request: HttpRequest) -> HttpResponse | None:
-    """The prompt must not carry a new password along, so it comes before the form. If the proof has become too old by
-    the time the form is posted, the user starts again."""
-    if request.method == "POST" and not reauthentication.is_fresh(request):
-        return redirect(request.path)
-    return require_reauthentication(request) if request.method == "GET" else None
+    def _prompt_before_password_form(self, request: HttpRequest) -> HttpResponse | None:
+        """The prompt must not carry a new password along, so it comes before the form. If the proof has become too old
+        by the time the form is posted, the user starts again."""
+        if request.method == "POST" and not reauthentication.is_fresh(request):
+            return redirect(request.path)
+        return self.admin_site.require_reauthentication(request) if request.method == "GET" else None

@@ -13,7 +13,6 @@ from locks.engine.execution import run
 from locks.engine.operations import force_release
 from locks.engine.verdicts import Verdict
 from locks.models import Lock
-from locks.reauthentication_prompt import require_reauthentication
 from locks.services.audit import Actor
 from locks.services.force_release import LOCK_DELAYS, MAX_REASON, authorized_by, force_release_request
 
@@ -40,7 +39,7 @@ def force_release_action(model_admin: Any, request: HttpRequest, selected: Query
     if len(locks) > MAX_LOCKS:
         messages.error(request, f"Select at most {MAX_LOCKS} here; the dashboard releases thousands at once.")
         return None
-    if prompt := require_reauthentication(request):
+    if prompt := model_admin.admin_site.require_reauthentication(request):
         return prompt
     # The first post comes from the list of locks, without these fields.
     form = ReasonForm(request.POST if "reason" in request.POST else None)

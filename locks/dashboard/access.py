@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import wraps
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from django.core.exceptions import PermissionDenied
 from django.db.models import Case, F, Q, QuerySet, Value, When
@@ -17,16 +17,16 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.cache import never_cache
 from django_htmx.http import HttpResponseClientRedirect
 
-# Pages import current_user and request_id from here.
-from locks.http_requests import current_user as current_user  # noqa: PLC0414
-from locks.http_requests import parse_url
-from locks.http_requests import request_id as request_id  # noqa: PLC0414
 from locks.models import Role, Space, Team, User
+from locks.services import audit
 from locks.services.audit import Actor
 from locks.services.mfa import mfa_required
 from locks.services.teams import NotAllowed
 
 View = Callable[..., HttpResponseBase]
+
+current_user = audit.current_user
+request_id = audit.request_id
 actor = actor_of = Actor.of_request
 
 # A count that no worker has renewed says nothing.
@@ -138,10 +138,18 @@ def admin_required(view: View) -> View:
 def redirect_to_login(request: HttpRequest) -> HttpResponse:
     shown = request.headers.get("HX-Current-URL")
     if request.headers.get("HX-Request") and shown:
-        page = parse_url(shown)
+        page = address_of(shown)
         back = page.path + (f"?{page.query}" if page.query else "")
         return HttpResponseClientRedirect(_sign_in_url(back))
     return redirect(_sign_in_url(request.get_full_path()))
+
+
+def address_of(sent: str) -> SplitResult:
+    """What a header gives as the address of a page; anything that is none is an empty one."""
+    try:
+        return urlsplit(sent)
+    except ValueError:
+        return urlsplit("")
 
 
 def _sign_in_url(back: str) -> str:

@@ -11,7 +11,6 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from locks.dashboard.access import SpaceContext, current_user, visible_spaces
-from locks.http_requests import is_htmx_target as is_htmx_target  # noqa: PLC0414 -- pages import it from here
 from locks.services.login_throttle import TooMany
 
 THEME_COOKIE = "octo_theme"
@@ -130,6 +129,11 @@ def page(
 def partial(request: HttpRequest, place: SpaceContext, template: str, context: dict[str, Any]) -> HttpResponse:
     """Only what changes."""
     return render(request, template, {**context, "place": place, "is_part": True})
+
+
+def is_htmx_target(request: HttpRequest, element: str) -> bool:
+    """Whether htmx asks for one element of the page, and not for the page."""
+    return request.headers.get("HX-Request") == "true" and request.headers.get("HX-Target") == element
 
 
 def safe_next_url(request: HttpRequest, wanted: str | None) -> str:

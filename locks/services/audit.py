@@ -5,7 +5,6 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from locks.http_requests import current_user, request_id
 from locks.models import ActorKind, Channel, Event, EventKind, Space, Team, Token, User
 
 
@@ -53,6 +52,16 @@ class Actor:
     def of_shell(cls) -> "Actor":
         """For `manage.py` on the server."""
         return cls(kind=ActorKind.SYSTEM, name="manage.py", channel=Channel.CLI)
+
+
+def current_user(request: HttpRequest) -> User:
+    assert isinstance(request.user, User)
+    return request.user
+
+
+def request_id(request: HttpRequest) -> str:
+    """Set by the middleware for every request."""
+    return str(request.request_id)  # type: ignore[attr-defined]  # the middleware's attribute
 
 
 def record(

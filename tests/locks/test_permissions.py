@@ -106,7 +106,7 @@ def red_fixtures(red_space, bob, red) -> Fixtures:
 
 @pytest.fixture
 def erin(blue: Team) -> User:
-    """The member whom the forms change."""
+    """The member that the forms change."""
     user = User.objects.create_user("erin")
     Membership.objects.create(team=blue, user=user, role=Role.VIEWER)
     return user

@@ -1,4 +1,4 @@
-"""People who act at the same moment, and workers who claim while something is being taken away from them."""
+"""Races of users who change a team, and of workers whose token or space is revoked or archived."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ ROUNDS = 8
 
 
 def together(*acts):
-    """Each on a thread and a connection of its own, all at once: what each answered or raised."""
+    """Runs each function on its own thread and connection at the same time; returns results and exceptions."""
     start = threading.Barrier(len(acts))
 
     def run(act):
@@ -51,7 +51,7 @@ def claim(token: str, name: str) -> str:
     return outcome.verdict
 
 
-def test_two_admins_who_demote_each_other_at_once_leave_one(blue, alice, olga):
+def test_two_admins_who_demote_each_other_leave_one(blue, alice, olga):
     for _round in range(ROUNDS):
         Membership.objects.filter(team=blue).update(role=Role.ADMIN)
 
@@ -81,17 +81,17 @@ def test_two_admins_who_leave_at_once_leave_one(blue, alice, olga):
         assert Membership.objects.filter(team=blue, role=Role.ADMIN).count() == 1
 
 
-def in_the_console(who, whom, **form):
-    """`who` takes from `whom` all that is not in the form."""
+def change_in_console(superuser, user, **form):
+    """Removes all rights of the user that are not in the form."""
     browser = Client()
-    browser.force_login(who)
-    form |= {"username": whom.username, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
-    return lambda: browser.post(f"/admin/locks/user/{whom.pk}/change/", form).status_code
+    browser.force_login(superuser)
+    form |= {"username": user.username, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
+    return lambda: browser.post(f"/admin/locks/user/{user.pk}/change/", form).status_code
 
 
-def test_of_two_superusers_who_demote_each_other_at_once_one_stays(root, bob):
+def test_two_superusers_who_demote_each_other_leave_one(root, bob):
     User.objects.update(is_superuser=True, is_staff=True)
-    demote_bob, demote_root = (in_the_console(*pair, is_active="on") for pair in ((root, bob), (bob, root)))
+    demote_bob, demote_root = (change_in_console(*pair, is_active="on") for pair in ((root, bob), (bob, root)))
     with meanwhile() as other:
         with transaction.atomic():
             assert demote_bob() == 302
@@ -102,7 +102,7 @@ def test_of_two_superusers_who_demote_each_other_at_once_one_stays(root, bob):
 
 def test_while_an_admin_leaves_the_other_is_not_made_inactive(blue, alice, olga, root):
     Membership.objects.filter(user=olga).update(role=Role.ADMIN)
-    make_inactive = in_the_console(root, olga)
+    make_inactive = change_in_console(root, olga)
     with meanwhile() as superuser:
         with transaction.atomic():
             members.leave(actor=Actor.of_user(alice), team=blue, member=alice)
@@ -111,7 +111,7 @@ def test_while_an_admin_leaves_the_other_is_not_made_inactive(blue, alice, olga,
     assert User.objects.get(pk=olga.pk).is_active
 
 
-def test_an_invitation_that_two_accept_at_once_is_one_person_s(blue, red, alice, bob, root):
+def test_of_two_concurrent_accepts_of_an_invitation_one_succeeds(blue, red, alice, bob, root):
     for _round in range(ROUNDS):
         Membership.objects.filter(team=blue).exclude(user=alice).delete()
         _code, invite = invites.create(
@@ -127,7 +127,7 @@ def test_an_invitation_that_two_accept_at_once_is_one_person_s(blue, red, alice,
     assert Invite.objects.filter(accepted_at=None).count() == 0
 
 
-def test_two_who_want_the_same_name_at_once_are_one_who_has_it_and_one_who_is_told(blue, alice):
+def test_of_two_concurrent_requests_for_a_name_one_gets_an_error(blue, alice):
     """Both forms are good when they are looked at. The first has made the account and waits for the team, the second
     waits for the first."""
     browsers = [invited(blue, by=alice) for _ in range(2)]
@@ -157,7 +157,7 @@ def test_two_who_want_the_same_name_at_once_are_one_who_has_it_and_one_who_is_to
     )["Location"] == "/ui/blue/"  # fmt: skip
 
 
-def test_an_address_that_somebody_takes_at_that_moment_is_refused_like_any_other(alice, bob):
+def test_an_address_taken_meanwhile_is_rejected_like_any_other(alice, bob):
     browser = Client(raise_request_exception=False)
     browser.force_login(bob)
     with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as person:
@@ -190,7 +190,7 @@ def acts_of_admins(space, actor):
     }
 
 
-def test_an_admin_who_is_demoted_before_an_act_begins_no_longer_may(blue, space, alice, worker_token):
+def test_an_admin_demoted_before_an_action_is_rejected(blue, space, alice, worker_token):
     acts = acts_of_admins(space, Actor.of_user(alice))
     Membership.objects.filter(user=alice).update(role=Role.OPERATOR)
     before = Event.objects.count()
@@ -205,7 +205,7 @@ def test_an_admin_who_is_demoted_before_an_act_begins_no_longer_may(blue, space,
     assert Event.objects.count() == before + 5
 
 
-def test_an_admin_who_is_demoted_in_that_moment_is_told_so(blue, space, alice):
+def test_an_admin_demoted_meanwhile_is_rejected(blue, space, alice):
     browser = Client(raise_request_exception=False)
     browser.force_login(alice)
     with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as person:
@@ -218,7 +218,7 @@ def test_an_admin_who_is_demoted_in_that_moment_is_told_so(blue, space, alice):
     assert not Webhook.objects.exists()
 
 
-def test_a_token_that_is_revoked_in_that_moment_leaves_no_other_behind(space):
+def test_a_token_revoked_meanwhile_issues_no_other(space):
     manager = issue(space, "manager", "tokens:manage")
 
     def issues():
@@ -258,7 +258,7 @@ def test_a_removed_admin_does_not_come_back_by_a_link_accepted_at_that_moment(bl
         )
         assert removal is None
         joined = Membership.objects.filter(team=blue, user=bob).exists()
-        # It was used before, by somebody who was let in while Olga still was an admin, or never.
+        # It was accepted while Olga was still an admin, or never.
         assert joined != isinstance(joining, invites.NotOpen)
         assert not invites.open_invites().exists()
 
@@ -296,7 +296,7 @@ def test_revoking_and_releasing_leaves_nothing_however_busy_the_token_is(space, 
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
-def test_a_claim_that_waited_while_its_token_was_revoked_is_taken_back_too(space, alice, worker_token):
+def test_a_claim_that_waited_while_its_token_was_revoked_is_released_too(space, alice, worker_token):
     token = Token.objects.select_related("space__team").get()
     Lock.objects.create(space=space, name="job")
     with (

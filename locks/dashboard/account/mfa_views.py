@@ -18,7 +18,7 @@ from locks.dashboard.account.qr_code import qr_code
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import throttled
 from locks.services import login_throttle, mfa
-from locks.services.credentials import is_readable, plain
+from locks.dashboard.auth.credentials import is_readable, plain
 from locks.services.mfa import Kind, factors_of, matching_counter
 
 

@@ -16,9 +16,8 @@ from django.views.decorators.http import require_POST, require_safe
 from locks.dashboard.access import actor, current_user, login_required
 from locks.dashboard.account.forms import PasswordForm, ProfileForm
 from locks.dashboard.account.user_agents import humanize
-from locks.dashboard.reauthentication.flow import recently_confirmed, require_reauthentication
+from locks.dashboard.reauthentication.flow import confirm, recently_confirmed, require_reauthentication
 from locks.models import User
-from locks.reauthentication_prompt import confirm
 from locks.services import accounts
 from locks.services.mfa import Kind, factors_of, is_mfa_required, recovery_codes_left
 
@@ -62,7 +61,7 @@ def password(request: HttpRequest) -> HttpResponse:
         outcome = confirm(request, {"confirm_password": form.cleaned_data["current"]})
         if outcome.wait_seconds:
             form.add_error("current", f"Too many tries. Wait {outcome.wait_seconds} seconds, then try again.")
-        elif not outcome.is_verified:
+        elif not outcome.is_right:
             form.add_error("current", "That is not your password.")
     if not form.is_valid():
         return _page(request, {"password": form}, status=422)

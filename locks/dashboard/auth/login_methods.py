@@ -26,7 +26,7 @@ from locks.dashboard.rendering import safe_next_url, throttled
 from locks.models import EventKind, User
 from locks.services import login_throttle
 from locks.services.audit import record
-from locks.services.credentials import is_readable, passkey_of, plain
+from locks.dashboard.auth.credentials import is_readable, passkey_of, plain
 from locks.services.mfa import Kind, factors_of, use_code
 
 _log = structlog.stdlib.get_logger(__name__)

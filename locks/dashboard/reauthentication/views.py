@@ -8,9 +8,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST, require_safe
 
 from locks.dashboard.access import current_user, login_required
+from locks.dashboard.auth.credentials import plain
+from locks.dashboard.reauthentication.flow import PROOFS, ask, confirm
 from locks.dashboard.rendering import is_htmx_target, safe_next_url
-from locks.reauthentication_prompt import PROOFS, confirm, prompt
-from locks.services.credentials import plain
 
 
 @sensitive_post_parameters(*PROOFS)
@@ -19,8 +19,8 @@ from locks.services.credentials import plain
 def confirmation(request: HttpRequest) -> HttpResponse:
     back = safe_next_url(request, request.POST.get("confirm_next"))
     outcome = confirm(request, request.POST)
-    if not outcome.is_verified:
-        return prompt(request, outcome=outcome, back=back)
+    if not outcome.is_right:
+        return ask(request, None, outcome=outcome, back=back)
     if is_htmx_target(request, "dialog"):
         return render(request, "reauthentication/confirmed.html", {"back": back})
     return redirect(back)

@@ -11,7 +11,7 @@ from locks.api.views import openapi
 pytestmark = pytest.mark.django_db
 
 
-def test_the_schema_is_there_as_json_and_yaml(client):
+def test_the_schema_is_served_as_json_and_yaml(client):
     as_json = client.get("/openapi.json").json()
     assert yaml.safe_load(client.get("/openapi.yaml").content) == as_json
     assert as_json["openapi"].startswith("3.1")

@@ -1,4 +1,4 @@
-"""Credentials that a browser presents. They are untrusted input."""
+"""What a browser presents as proof, read with care: it comes from outside."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from locks.models import User
 
 
 def passkey_of(user: User, credential: str) -> Authenticator | None:
-    """The user's passkey that signed the challenge of this browser; None if the signature is invalid."""
+    """Which of a person's passkeys has signed what this browser was asked to sign."""
     if not settings.PASSKEYS or not is_readable(credential):
         return None
     form = AuthenticateWebAuthnForm(user=user, data={"credential": credential})
@@ -20,20 +20,20 @@ def passkey_of(user: User, credential: str) -> Authenticator | None:
 
 
 def is_readable(credential: str) -> bool:
-    """Whether the credential has the shape that the library takes for granted."""
+    """The library takes its shape for granted."""
     try:
-        response = json.loads(credential)["response"]
-        return isinstance(response, dict) and isinstance(response.get("userHandle") or "", str)
+        found = json.loads(credential)
+        return isinstance(found["response"], dict) and isinstance(found["response"].get("userHandle") or "", str)
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
 
 
 def plain(options: Any) -> dict[str, Any]:
-    """The library's mappings as plain dicts, which JSON can encode."""
+    """The library's mappings as JSON knows them."""
     return {name: plain(value) if hasattr(value, "items") else value for name, value in options.items()}
 
 
 def providers_of(user: User) -> dict[str, str]:
-    """The configured providers that the user signs in with."""
+    """Of those that are set up, the ones somebody signs in with."""
     used = SocialAccount.objects.filter(user=user).values_list("provider", flat=True)
     return {name: settings.PROVIDERS[name] for name in used if name in settings.PROVIDERS}
