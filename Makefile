@@ -1,7 +1,7 @@
-# up · test · check · bench: each sets up what it needs on a machine that has Python 3.11+ and make.
+# up · test · check · bench: each sets up what it needs; only Python 3.11 or newer and make are required.
 
-# On an interpreter that was compiled without optimisations, as pyenv's are unless one asks for them, a claim costs the server
-# a third more. Then it is rather the system's, if that is new enough: distributions know how to compile theirs.
+# An interpreter compiled without optimisations, as pyenv does by default, needs a third more CPU per claim. If python3 is one,
+# use the distribution's interpreter, provided it is new enough.
 NEW_ENOUGH := import sys, ensurepip; assert sys.version_info >= (3, 11)
 OPTIMISED := $(NEW_ENOUGH); import sysconfig; assert "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
 PYTHON ?= $(shell \
@@ -21,21 +21,21 @@ export UV_COMPILE_BYTECODE := 1
 up: $(VENV)/.runtime
 	@exec $(BIN)/python manage.py up --stop-with-parent
 
-# More than there are cores: tests wait for servers, browsers and clocks a third of their time.
+# More processes than cores: tests spend a third of their time waiting for servers, browsers and clocks.
 TEST_PROCESSES = $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
 
 test: $(VENV)/.development check
 	@$(BIN)/python -m tests.browser.install
 	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --cov --cov-report term:skip-covered $(PYTEST_ARGS)
 
-# What Django needs to look at itself without a database.
+# Lets Django's checks run without a database.
 CHECK := SECRET_KEY=only-for-checks-and-nothing-else-at-all OCTO_DATA_DIR=$(VENV)/check DATABASE_URL= $(BIN)
 
 CHECKS := style types imports templates migrations schema vulnerabilities
 
 .PHONY: $(CHECKS:%=check-%)
 
-# All at once: each of them keeps one core busy.
+# In parallel: each uses one core.
 check: $(VENV)/.development
 	@$(MAKE) --no-print-directory --jobs $(CHECKS:%=check-%)
 	@echo "Checks passed."
@@ -82,7 +82,7 @@ $(BIN)/uv:
 		{ echo "Could not create $(VENV); on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-# --inexact leaves what the other target installed, so that `up` after `test` removes nothing.
+# --inexact keeps the packages of the other target, so that `up` after `test` removes nothing.
 $(VENV)/.runtime: $(BIN)/uv pyproject.toml uv.lock client/pyproject.toml
 	@$(BIN)/uv sync --quiet --frozen --inexact --no-default-groups
 	@touch $@

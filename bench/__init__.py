@@ -1,1 +1,1 @@
-"""Side-by-side measurements. Ratios of one run are what counts; the machine decides the rest."""
+"""Side-by-side measurements. Compare the ratios within one run: absolute numbers depend on the machine."""

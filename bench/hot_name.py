@@ -1,43 +1,41 @@
-"""One name that everybody wants: 64 connections ask for it again and again; whoever has it gives it back at once."""
+"""64 connections claim the same name: the holder releases it at once, all other claims are refused."""
 
 import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from bench import wrk
-from bench.sides import Place, octoadmin_server
-from bench.slices import Slice
+from bench.contenders import DRF_PATH, FAST_PATH, http_load, octoadmin_server
+from bench.samples import Sample
+from bench.setup import Environment
 
 CONNECTIONS = 64
 ROUNDS = 2
 SECONDS = 2
-LANES = {"fast lane": "1", "DRF lane": "0"}
 
 
-def measure(place: Place) -> dict[str, list[Slice]]:
-    """What is refused counts as failed there."""
-    turns: dict[str, list[Slice]] = {lane: [] for lane in LANES}
+def measure(environment: Environment) -> dict[str, list[Sample]]:
+    """Refused claims are counted as failed."""
+    samples: dict[str, list[Sample]] = {FAST_PATH: [], DRF_PATH: []}
+    conninfo, directory = environment.cluster.conninfo(), environment.directory
     with ExitStack() as stack:
-        ports = {
-            lane: stack.enter_context(octoadmin_server(place, f"hot {lane}", OCTO_FAST_LANE=setting))[0]
-            for lane, setting in LANES.items()
-        }
+        loads = {}
+        for path in samples:
+            port, _ = stack.enter_context(octoadmin_server(conninfo, directory, fast_path=path == FAST_PATH))
+            loads[path] = http_load("octoadmin.lua", port, requests_per_pair=2, TOKEN=environment.token, NAMES="1")
         for round_ in range(ROUNDS + 1):
-            for lane, port in ports.items():
-                done = wrk.run(
-                    "octoadmin.lua", url=f"http://127.0.0.1:{port}", connections=CONNECTIONS, seconds=SECONDS,
-                    steps_per_pair=2, environment={"TOKEN": place.token, "NAMES": "1"},
-                )  # fmt: skip
+            for path, load in loads.items():
+                sample = load(CONNECTIONS, SECONDS)
                 if round_:  # the first prepares statements
-                    turns[lane].append(done)
-    return turns
+                    samples[path].append(sample)
+    return samples
 
 
-def lines(turns: dict[str, list[Slice]]) -> Iterator[str]:
-    yield "| lane | pairs/s | refused/s | p50 | p99 |"
+def lines(samples: dict[str, list[Sample]]) -> Iterator[str]:
+    yield "| path | pairs/s | refused/s | p50 | p99 |"
     yield "|---|---:|---:|---:|---:|"
-    for lane, slices in turns.items():
-        pairs = statistics.median(one.pairs_per_second for one in slices)
-        refused = statistics.median(one.failed / SECONDS for one in slices)
-        p50, p99 = (statistics.median(getattr(one, what) for one in slices) for what in ("p50_ms", "p99_ms"))
-        yield f"| {lane} | {pairs:,.0f} | {refused:,.0f} | {p50:.1f} | {p99:.1f} |"
+    for path, taken in samples.items():
+        pairs = statistics.median(sample.pairs_per_second for sample in taken)
+        refused = statistics.median(sample.failed / SECONDS for sample in taken)
+        p50 = statistics.median(sample.p50_ms for sample in taken)
+        p99 = statistics.median(sample.p99_ms for sample in taken)
+        yield f"| {path} | {pairs:,.0f} | {refused:,.0f} | {p50:.1f} | {p99:.1f} |"

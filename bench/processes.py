@@ -1,4 +1,4 @@
-"""Processes of the measurement: started on loopback and free ports, watched for CPU and memory, stopped by their id."""
+"""Processes of the benchmark: started on free loopback ports, watched for CPU and memory, stopped by their id."""
 
 import contextlib
 import http.client
@@ -16,8 +16,8 @@ from typing import Self
 
 import psutil
 
-START_SECONDS = 60
-SAMPLE_SECONDS = 0.25
+START_TIMEOUT_SECONDS = 60
+SAMPLE_INTERVAL_SECONDS = 0.25
 
 
 def free_port() -> int:
@@ -46,18 +46,18 @@ def running(command: list[str], *, log: Path, environment: dict[str, str] | None
 
 
 def wait_for_http(port: int, path: str, *, log: Path) -> None:
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        with contextlib.suppress(OSError, http.client.HTTPException), contextlib.closing(connection):
             connection.request("GET", path)
             if connection.getresponse().status < 500:
                 return
         time.sleep(0.1)
-    raise RuntimeError(f"nothing answers on port {port}: {log.read_text()[-2000:]}")
+    raise RuntimeError(f"no response on port {port}: {log.read_text()[-2000:]}")
 
 
-def family(process: psutil.Process) -> list[psutil.Process]:
+def process_tree(process: psutil.Process) -> list[psutil.Process]:
     try:
         return [process, *process.children(recursive=True)]
     except psutil.NoSuchProcess:
@@ -65,9 +65,9 @@ def family(process: psutil.Process) -> list[psutil.Process]:
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """Of the process and all its descendants, those that have ended not counted."""
+    """Of the process and its running descendants."""
     total = 0.0
-    for member in family(process):
+    for member in process_tree(process):
         with contextlib.suppress(psutil.NoSuchProcess):
             times = member.cpu_times()
             total += times.user + times.system
@@ -75,9 +75,9 @@ def cpu_seconds(process: psutil.Process) -> float:
 
 
 def memory_mib(process: psutil.Process) -> float:
-    """What the family would give back if it ended: shared pages are counted once."""
+    """Proportional set size of the process and its descendants: shared pages are counted once."""
     total = 0
-    for member in family(process):
+    for member in process_tree(process):
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             total += member.memory_full_info().pss
     return total / 2**20
@@ -85,20 +85,20 @@ def memory_mib(process: psutil.Process) -> float:
 
 @dataclass
 class PeakMemory:
-    """Looks every quarter of a second, by a thread of its own."""
+    """Samples the memory of processes on a thread of its own."""
 
     processes: dict[str, psutil.Process]
     peaks: dict[str, float] = field(default_factory=dict)
-    _end: threading.Event = field(default_factory=threading.Event)
+    _stopped: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._watch, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end.set()
+        self._stopped.set()
 
     def _watch(self) -> None:
-        while not self._end.wait(SAMPLE_SECONDS):
+        while not self._stopped.wait(SAMPLE_INTERVAL_SECONDS):
             for name, process in self.processes.items():
                 self.peaks[name] = max(self.peaks.get(name, 0.0), memory_mib(process))

@@ -1,31 +1,29 @@
-"""What waiting costs: from release to the waiter's answer, and what two thousand who wait take from everybody else.
-
-Against a real server process of its own, over loopback, on the database that DATABASE_URL names.
-"""
+"""The cost of waiting requests: the time of a handover, and what two thousand waiters take from other requests."""
 
 import asyncio
 import json
-import os
 import statistics
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
 from django.db import connections
 
-from bench.processes import family
-from locks.models import Space, Team, Waiter
-from locks.services import tokens
-from locks.services.audit import Actor
-from tests.servers import running_server
+from bench.contenders import octoadmin_server
+from bench.processes import process_tree
+from bench.samples import percentiles
+from bench.setup import create_token
+from locks.models import Waiter
 
-PAIRS = 100
-ROUNDS = 5
-CROWD = 2_000
-AT_ONCE = 200
-# Many short turns: what slows the machine for a while slows both sides of a turn.
-TURNS = 4
+HANDOVERS = 100
+HANDOVER_ROUNDS = 5
+WAITERS = 2_000
+# Waiters are sent in groups, and the next group only when the previous one is in the queue.
+GROUP_SIZE = 200
+ROUNDS = 3
 SECONDS = 1.5
 CLIENTS = 16
 
@@ -48,7 +46,7 @@ class Client:
         self._streams[1].write(head.encode() + content)
         await self._streams[1].drain()
 
-    async def answer(self) -> Any:
+    async def receive(self) -> Any:
         assert self._streams is not None
         head = await self._streams[0].readuntil(b"\r\n\r\n")
         length = next(int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if b"content-length" in line)
@@ -56,116 +54,126 @@ class Client:
 
     async def call(self, path: str, body: dict[str, Any]) -> Any:
         await self.send(path, body)
-        return await self.answer()
+        return await self.receive()
 
     def close(self) -> None:
         if self._streams is not None:
             self._streams[1].close()
 
 
-async def hand_overs(port: int, token: str) -> list[float]:
-    """Milliseconds from sending the release to the waiter's answer, a hundred names at a time."""
-    took = []
-    holder = Client(port, token)
-    waiters = [Client(port, token) for _ in range(PAIRS)]
+@dataclass
+class Measurement:
+    handovers_ms: list[float]
+    rates_without: list[float]
+    rates_with: list[float]
+    memory_before_mb: float
+    memory_peak_mb: float
+
+
+def measure(conninfo: str, directory: Path) -> Measurement:
+    token, _digest = create_token("waiting")
+    with octoadmin_server(conninfo, directory) as (port, process):
+        return asyncio.run(_measure(port, token, process))
+
+
+async def _measure(port: int, token: str, server: psutil.Process) -> Measurement:
+    handovers = await _handovers(port, token)
+    await _pairs_per_second(port, token, "warm-up")
+    memory = _memory_mb(server)
+    measurement = Measurement(handovers, [], [], memory, memory)
     for round_ in range(ROUNDS):
-        names = [f"pair-{round_}-{number}" for number in range(PAIRS)]
+        measurement.rates_without.append(await _pairs_per_second(port, token, f"before-{round_}"))
+        clients = await _start_waiters(port, token, round_)
+        for part in range(2):
+            measurement.rates_with.append(await _pairs_per_second(port, token, f"during-{round_}-{part}"))
+        measurement.memory_peak_mb = max(measurement.memory_peak_mb, _memory_mb(server))
+        for client in clients:
+            client.close()
+        await _queue_length_becomes(0)
+        measurement.rates_without.append(await _pairs_per_second(port, token, f"after-{round_}"))
+    return measurement
+
+
+async def _handovers(port: int, token: str) -> list[float]:
+    """Milliseconds from sending a release to the waiter's response."""
+    durations = []
+    holder = Client(port, token)
+    waiters = [Client(port, token) for _ in range(HANDOVERS)]
+    for round_ in range(HANDOVER_ROUNDS):
+        names = [f"handover-{round_}-{number}" for number in range(HANDOVERS)]
         leases = [await holder.call(f"/locks/{name}/acquire", {"ttl_seconds": 600}) for name in names]
         for waiter, name in zip(waiters, names, strict=True):
             await waiter.send(f"/locks/{name}/acquire", {"wait_seconds": 60, "ttl_seconds": 600})
-        await until_in_line(PAIRS)
+        await _queue_length_becomes(HANDOVERS)
         for waiter, name, lease in zip(waiters, names, leases, strict=True):
-            began = time.perf_counter()
+            started = time.perf_counter()
             await holder.call(f"/locks/{name}/release", {"lease_id": lease["lease_id"]})
-            answer = await waiter.answer()
-            assert answer["status"] == "acquired", answer
-            took.append((time.perf_counter() - began) * 1000)
+            response = await waiter.receive()
+            assert response["status"] == "acquired", response
+            durations.append((time.perf_counter() - started) * 1000)
     for client in (holder, *waiters):
         client.close()
-    return took
+    return durations
 
 
-async def pairs_per_second(port: int, token: str, label: str) -> float:
-    """Acquire and release of names that nobody else wants."""
+async def _pairs_per_second(port: int, token: str, label: str) -> float:
+    """Acquire and release of names without contention."""
     deadline = time.perf_counter() + SECONDS
 
     async def work(number: int) -> int:
-        client, done = Client(port, token), 0
+        client, pairs = Client(port, token), 0
         while time.perf_counter() < deadline:
-            name = f"{label}-{number}-{done}"
+            name = f"{label}-{number}-{pairs}"
             lease = await client.call(f"/locks/{name}/acquire", {})
             await client.call(f"/locks/{name}/release", {"lease_id": lease["lease_id"]})
-            done += 1
+            pairs += 1
         client.close()
-        return done
+        return pairs
 
     return sum(await asyncio.gather(*(work(number) for number in range(CLIENTS)))) / SECONDS
 
 
-async def crowd(port: int, token: str, server: psutil.Process) -> tuple[list[float], list[float], float, float]:
-    """Rates without and with a crowd that waits, alternating, and the memory of the server's process in MB."""
-    alone, beside = [], []
-    await pairs_per_second(port, token, "warm")
-    before = memory(server)
-    peak = before
-    for turn in range(TURNS):
-        alone.append(await pairs_per_second(port, token, f"before-{turn}"))
-        holder = Client(port, token)
-        leases = [
-            await holder.call(f"/locks/crowd-{turn}-{number}/acquire", {"ttl_seconds": 600})
-            for number in range(CROWD // 20)
-        ]
-        waiting = await gather_crowd(port, token, [f"crowd-{turn}-{number}" for number in range(len(leases))])
-        beside += [await pairs_per_second(port, token, f"beside-{turn}-{again}") for again in range(2)]
-        peak = max(peak, memory(server))
-        for client in (holder, *waiting):
-            client.close()
-        await until_in_line(0)
-        alone.append(await pairs_per_second(port, token, f"after-{turn}"))
-    return alone, beside, before, peak
+async def _start_waiters(port: int, token: str, round_: int) -> list[Client]:
+    """Twenty waiters per lock, all of them in the queue; the first client holds the locks."""
+    holder = Client(port, token)
+    names = [f"queue-{round_}-{number}" for number in range(WAITERS // 20)]
+    for name in names:
+        await holder.call(f"/locks/{name}/acquire", {"ttl_seconds": 600})
+    waiters = [Client(port, token) for _ in range(WAITERS)]
+    for start in range(0, WAITERS, GROUP_SIZE):
+        for number, waiter in enumerate(waiters[start : start + GROUP_SIZE], start):
+            await waiter.send(f"/locks/{names[number % len(names)]}/acquire", {"wait_seconds": 60})
+        await _queue_length_becomes(min(start + GROUP_SIZE, WAITERS))
+    return [holder, *waiters]
 
 
-async def gather_crowd(port: int, token: str, names: list[str]) -> list[Client]:
-    """All of them stand in line when it returns: how they get there is not what is measured."""
-    crowd = [Client(port, token) for _ in range(CROWD)]
-    for start in range(0, CROWD, AT_ONCE):
-        for number, client in enumerate(crowd[start : start + AT_ONCE], start):
-            await client.send(f"/locks/{names[number % len(names)]}/acquire", {"wait_seconds": 60})
-        await until_in_line(min(start + AT_ONCE, CROWD))
-    return crowd
-
-
-async def until_in_line(count: int) -> None:
+async def _queue_length_becomes(count: int) -> None:
     async with asyncio.timeout(30):
-        while await asyncio.to_thread(_in_line) != count:  # noqa: ASYNC110 -- in another process
+        while await asyncio.to_thread(_queue_length) != count:  # noqa: ASYNC110 -- the queue is in another process
             await asyncio.sleep(0.05)
 
 
-def _in_line() -> int:
-    """On a thread of its own, which must not keep its connection: databases are copied later on."""
+def _queue_length() -> int:
+    """Closes its connection: `growth` copies the database later, which needs it without connections."""
     try:
         return Waiter.objects.count()
     finally:
         connections.close_all()
 
 
-def memory(server: psutil.Process) -> float:
-    return max(process.memory_info().rss for process in family(server)) / 1e6
+def _memory_mb(server: psutil.Process) -> float:
+    return float(max(process.memory_info().rss for process in process_tree(server)) / 1e6)
 
 
-def lines() -> Iterator[str]:
-    team = Team.objects.create(slug="waiting", name="Waiting")
-    space = Space.objects.create(team=team, slug="main", name="Main", requests_per_second=10**6)
-    token, _ = tokens.issue(actor=Actor.of_shell(), space=space, name="bench", scopes=["locks:read", "locks:write"])
-    with running_server(os.environ["DATABASE_URL"], OCTO_REQUESTS_PER_SECOND="1000000") as server:
-        assert server.process is not None
-        took = sorted(asyncio.run(hand_overs(server.port, token)))
-        alone, beside, before, peak = asyncio.run(crowd(server.port, token, psutil.Process(server.process.pid)))
-    ratio = statistics.median(other / one for one, other in zip(alone, beside, strict=True))
-    median, p99 = statistics.median(took), took[int(len(took) * 0.99)]
-    yield "| what | |"
+def lines(measured: Measurement) -> Iterator[str]:
+    p50, p99 = percentiles(measured.handovers_ms)
+    ratio = statistics.median(
+        during / without for without, during in zip(measured.rates_without, measured.rates_with, strict=True)
+    )
+    yield "| measurement | |"
     yield "|---|---:|"
-    yield f"| release to the waiter's answer, {PAIRS} waiters on {PAIRS} names, median | {median:.1f} ms |"
-    yield f"| the same, p99 | {p99:.1f} ms |"
-    yield f"| pairs per second while {CROWD:,} wait ÷ while nobody does, {CLIENTS} connections | {ratio:.2f} |"
-    yield f"| memory of the server's process before, and while {CROWD:,} wait | {before:.0f} and {peak:.0f} MB |"
+    yield f"| release to the waiter's response, {HANDOVERS} names with a waiter each, p50 | {p50:.1f} ms |"
+    yield f"| release to the waiter's response, p99 | {p99:.1f} ms |"
+    yield f"| pairs/s with {WAITERS:,} waiters ÷ without, {CLIENTS} connections | {ratio:.2f} |"
+    yield f"| memory of the server process without waiters | {measured.memory_before_mb:.0f} MB |"
+    yield f"| memory of the server process with {WAITERS:,} waiters | {measured.memory_peak_mb:.0f} MB |"

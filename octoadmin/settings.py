@@ -12,7 +12,7 @@ from octoadmin.postgres import Cluster
 from octoadmin.sign_in_settings import *  # noqa: F403 -- settings of the ways in, and nothing else
 from octoadmin.sign_in_settings import SIGN_IN_APPS
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 ENVIRONMENT = environment()
 DATA_DIR = ENVIRONMENT.data_dir
 DEBUG = ENVIRONMENT.debug

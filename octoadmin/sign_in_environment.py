@@ -25,9 +25,9 @@ class SignInEnvironment(BaseSettings):
         description="People may sign in with passkeys (WebAuthn) and use them as a second factor. Browsers want https "
         "and a host name for it, or `localhost`.",
     )
-    octo_require_second_factor: Literal["nobody", "admins"] = Field(
-        "nobody",
-        description="`admins`: team admins and superusers can only look until they have a second factor. Needs "
+    octo_require_second_factor: Literal["none", "admins"] = Field(
+        "none",
+        description="`admins`: team admins and superusers have read-only access until they have a second factor. Needs "
         "`OCTO_ONE_TIME_CODES` or `OCTO_PASSKEYS`.",
     )
     octo_github_client_id: str = Field(
@@ -49,8 +49,8 @@ class SignInEnvironment(BaseSettings):
     octo_oidc_name: str = Field("Single sign-on", description="What the button says after “Sign in with”.")
     octo_sign_up_domains: Annotated[list[str], NoDecode, CommaSeparated] = Field(
         [],
-        description="E-mail domains, separated by commas. Whoever a provider vouches for with a verified address there "
-        "gets an account, in no team yet. Empty: only people who are known or invited get in.",
+        description="E-mail domains, separated by commas. A provider's user with a verified address in one of them "
+        "gets an account, in no team. Empty: only existing and invited users can sign in.",
     )
 
     @field_validator("octo_github_url", "octo_oidc_issuer")

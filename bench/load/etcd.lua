@@ -1,12 +1,10 @@
--- Claims a name and releases it over etcd's JSON gateway. Without LEASE each claim has a lease of its own, as a
--- worker needs whose locks shall not depend on anybody else's heartbeat: grant, put if absent, revoke. With LEASE all
--- claims hang on that one: put if absent, delete.
+-- Claims a name and releases it over etcd's JSON gateway. Without LEASE each claim has a lease of its own, as workers
+-- need whose locks must not depend on each other: grant, put if absent, revoke. With LEASE all claims share that one:
+-- put if absent, delete.
+dofile(os.getenv("LOAD") .. "/counters.lua")
 local shared = os.getenv("LEASE")
-local turn, number = os.getenv("TURN"), 0
+local run, number = os.getenv("RUN"), 0
 local headers = { ["Content-Type"] = "application/json" }
-local steps, first, last = {}, 1, 0
-local threads = {}
-steps_done, failed = 0, 0
 
 local alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 local function base64(text)
@@ -23,78 +21,67 @@ local function base64(text)
 end
 local value = base64("host=runner-7")
 
-local function put(key, lease)
-  return wrk.format("POST", "/v3/kv/txn", headers,
+local function post(path, body)
+  return wrk.format("POST", path, headers, body)
+end
+
+local function new_queue()
+  return { first = 1, last = 0 }
+end
+
+local function push(queue, item)
+  queue.last = queue.last + 1
+  queue[queue.last] = item
+end
+
+local function pop(queue)
+  local item = queue[queue.first]
+  queue[queue.first] = nil
+  queue.first = queue.first + 1
+  return item
+end
+
+-- Requests to send next, and what was claimed: keys with a shared lease, leases otherwise. The response to a put does
+-- not contain its key, so a put that succeeded releases a claim made `lag` requests earlier, whose response has
+-- arrived for certain, since each connection has one request in flight.
+local pending, claimed = new_queue(), new_queue()
+local lag = 4 * tonumber(os.getenv("CONNECTIONS"))
+
+local function claim(lease)
+  number = (number + 1) % 5000
+  local key = base64("job-" .. run .. "-" .. number)
+  push(claimed, shared and key or lease)
+  return post("/v3/kv/txn",
     '{"compare":[{"key":"' .. key .. '","target":"CREATE","createRevision":"0"}],"success":[{"requestPut":{"key":"' ..
     key .. '","value":"' .. value .. '","lease":"' .. lease .. '"}}],"failure":[{"requestRange":{"key":"' .. key .. '"}}]}')
 end
 
--- The answer to a put does not tell its key. What is released is therefore a claim of some time ago, whose answer has
--- come for certain, since each connection has one request under way.
-local lag = 4 * tonumber(os.getenv("CONNECTIONS"))
-local claimed = { first = 1, last = 0 }
-
-function setup(thread)
-  table.insert(threads, thread)
+local function release()
+  if shared then
+    return post("/v3/kv/deleterange", '{"key":"' .. pop(claimed) .. '"}')
+  end
+  return post("/v3/lease/revoke", '{"ID":"' .. pop(claimed) .. '"}')
 end
 
 function request()
-  if first <= last then
-    local step = steps[first]
-    steps[first] = nil
-    first = first + 1
-    return step()
+  if pending.first <= pending.last then
+    return pop(pending)()
+  elseif shared then
+    return claim(shared)
   end
-  if not shared then
-    return wrk.format("POST", "/v3/lease/grant", headers, '{"TTL":"60"}')
-  end
-  number = (number + 1) % 5000
-  local key = base64("job-" .. turn .. "-" .. number)
-  claimed.last = claimed.last + 1
-  claimed[claimed.last] = key
-  return put(key, shared)
-end
-
-local function release()
-  local known = claimed[claimed.first]
-  claimed[claimed.first] = nil
-  claimed.first = claimed.first + 1
-  if shared then
-    return wrk.format("POST", "/v3/kv/deleterange", headers, '{"key":"' .. known .. '"}')
-  end
-  return wrk.format("POST", "/v3/lease/revoke", headers, '{"ID":"' .. known .. '"}')
-end
-
-local function later(step)
-  last = last + 1
-  steps[last] = step
+  return post("/v3/lease/grant", '{"TTL":"60"}')
 end
 
 function response(status, _, body)
+  local put = body:find('"responses"', 1, true)
+  local put_succeeded = body:find('"succeeded":true', 1, true)
+  count(status == 200 and (put_succeeded or not put))
   if status ~= 200 then
-    failed = failed + 1
+    return
   elseif body:find('"TTL"', 1, true) then
-    steps_done = steps_done + 1
     local lease = body:match('"ID":"(%d+)"')
-    number = (number + 1) % 5000
-    local key = base64("job-" .. turn .. "-" .. number)
-    later(function()
-      claimed.last = claimed.last + 1
-      claimed[claimed.last] = lease
-      return put(key, lease)
-    end)
-  elseif body:find('"succeeded":true', 1, true) then
-    steps_done = steps_done + 1
-    if claimed.last - claimed.first > lag then
-      later(release)
-    end
-  elseif body:find('"responses"', 1, true) then
-    failed = failed + 1
-  else
-    steps_done = steps_done + 1
+    push(pending, function() return claim(lease) end)
+  elseif put_succeeded and claimed.last - claimed.first > lag then
+    push(pending, release)
   end
-end
-
-function done()
-  print("steps " .. threads[1]:get("steps_done") .. " failed " .. threads[1]:get("failed"))
 end

@@ -1,1 +1,1 @@
-"""Leases as one would write them first with Django: models, a transaction, select_for_update. For comparison only."""
+"""Leases as a first Django version would have them: models, a transaction, select_for_update. For comparison only."""

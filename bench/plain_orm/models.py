@@ -1,4 +1,6 @@
-"""A token, a lock and a history, each with the indexes that its queries need."""
+"""Token, lock and history, each with the indexes that its queries need."""
+
+from typing import ClassVar
 
 from django.db import models
 
@@ -7,6 +9,7 @@ class Token(models.Model):
     digest = models.CharField(max_length=64, unique=True)
     name = models.CharField(max_length=100)
     can_write = models.BooleanField(default=True)
+    objects: ClassVar[models.Manager["Token"]] = models.Manager()
 
 
 class Lock(models.Model):
@@ -17,6 +20,7 @@ class Lock(models.Model):
     fencing_token = models.BigIntegerField(default=0)
     acquired_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(null=True)
+    objects: ClassVar[models.Manager["Lock"]] = models.Manager()
 
 
 class Event(models.Model):
@@ -25,3 +29,4 @@ class Event(models.Model):
     lock = models.ForeignKey(Lock, on_delete=models.CASCADE)
     owner = models.CharField(max_length=128)
     fencing_token = models.BigIntegerField()
+    objects: ClassVar[models.Manager["Event"]] = models.Manager()

@@ -1,4 +1,4 @@
-"""The settings, paths and WSGI application of the comparison, and its tables."""
+"""The settings, WSGI application and tables of the comparison."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Acquire and release, with the same paths, bodies and answers as far as the load generator looks."""
+"""Acquire and release, with the paths, bodies and responses that the load generator uses."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ def _token(request: HttpRequest) -> Token:
 
 def acquire(request: HttpRequest, name: str) -> JsonResponse:
     token = _token(request)
-    body = json.loads(request.body)
+    options = json.loads(request.body)
     with transaction.atomic():
         lock, _created = Lock.objects.select_for_update().get_or_create(name=name)
         now = timezone.now()
@@ -27,14 +27,14 @@ def acquire(request: HttpRequest, name: str) -> JsonResponse:
             return JsonResponse({"status": "held", "owner": lock.owner, "expires_at": lock.expires_at})
         lock.lease_id = uuid4()
         lock.owner = token.name
-        lock.metadata = body.get("metadata")
+        lock.metadata = options.get("metadata")
         lock.fencing_token += 1
         lock.acquired_at = now
-        lock.expires_at = now + timedelta(seconds=body.get("ttl_seconds", 60))
+        lock.expires_at = now + timedelta(seconds=options.get("ttl_seconds", 60))
         lock.save()
         Event.objects.create(kind="acquired", lock=lock, owner=lock.owner, fencing_token=lock.fencing_token)
-    answer = {"status": "acquired", "name": name, "lease_id": str(lock.lease_id), "fencing_token": lock.fencing_token}
-    return JsonResponse(answer, json_dumps_params={"separators": (",", ":")})
+    body = {"status": "acquired", "name": name, "lease_id": str(lock.lease_id), "fencing_token": lock.fencing_token}
+    return JsonResponse(body, json_dumps_params={"separators": (",", ":")})
 
 
 def release(request: HttpRequest, name: str) -> JsonResponse:

@@ -13,7 +13,7 @@ MAX_LOAD = 0.05
 # Whoever is removed from a team or signed out loses the stream with the next check. Until then it told them a number.
 RECHECK_SECONDS = 1.0
 
-_SQL = Path(__file__).parent / "sql"
+_SQL = Path(__file__).parent
 _CHANGES = (_SQL / "live_changes.sql").read_text()
 _MAY_STILL_WATCH = (_SQL / "authorized_viewers.sql").read_text()
 

@@ -108,7 +108,7 @@ def test_status_counts(client: Client, space: Space, red_space: Space) -> None:
     body = client.get("/status").json()
     assert abs(datetime.fromisoformat(body.pop("server_time")) - datetime.now(UTC)) < timedelta(minutes=1)
     assert body.pop("uptime_seconds") >= 0
-    assert body == {"status": "ok", "version": "0.1.0", "live_locks": 42, "spaces": 2}
+    assert body == {"status": "ok", "version": "0.2.0", "live_locks": 42, "spaces": 2}
 
 
 @pytest.mark.django_db
@@ -129,7 +129,7 @@ def test_status_is_unavailable_when_the_database_is_gone(client: Client, proxy: 
     proxy.close()
     reply = client.get("/status")
     assert (reply.status_code, reply.json()["status"]) == (503, "unavailable")
-    assert reply.json()["version"] == "0.1.0"
+    assert reply.json()["version"] == "0.2.0"
 
 
 @pytest.mark.django_db

@@ -1,14 +1,15 @@
-"""What one side did in one short turn."""
+"""One short measurement of one contender."""
 
 import math
+import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Slice:
-    """The times are those of one request where the side speaks HTTP, and of a pair of claim and release elsewhere."""
+class Sample:
+    """Latencies are those of one request over HTTP, and of a claim-release pair elsewhere."""
 
     pairs_per_second: float
     p50_ms: float
@@ -18,8 +19,14 @@ class Slice:
 
 
 def percentiles(milliseconds: Sequence[float]) -> tuple[float, float]:
-    """The 50th and the 99th; unknown if there is next to nothing to tell them from."""
+    """p50 and p99; NaN with fewer than two values."""
     if len(milliseconds) < 2:
         return math.nan, math.nan
     cuts = statistics.quantiles(milliseconds, n=100)
     return cuts[49], cuts[98]
+
+
+def children_cpu_seconds() -> float:
+    """CPU time of the child processes that have ended: before and after a load generator ran, its cost."""
+    times = os.times()
+    return times.children_user + times.children_system
