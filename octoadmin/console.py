@@ -32,7 +32,7 @@ class Console(AdminSite):
         return redirect("admin:index" if self.has_permission(request) else "dashboard:account")
 
     def require_reauthentication(self, request: HttpRequest) -> HttpResponse | None:
-        """Called by the admin classes before sensitive actions: the form of the dashboard, or None if none is needed."""
+        """Before sensitive actions of the admin classes: the form of the dashboard, or None if none is needed."""
         from locks.dashboard.reauthentication.flow import require_reauthentication
 
         return require_reauthentication(request)

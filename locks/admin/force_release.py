@@ -39,7 +39,8 @@ def force_release_action(model_admin: Any, request: HttpRequest, selected: Query
     if len(locks) > MAX_LOCKS:
         messages.error(request, f"Select at most {MAX_LOCKS} here; the dashboard releases thousands at once.")
         return None
-    if prompt := model_admin.admin_site.require_reauthentication(request):
+    prompt: HttpResponse | None = model_admin.admin_site.require_reauthentication(request)
+    if prompt is not None:
         return prompt
     # The first post comes from the list of locks, without these fields.
     form = ReasonForm(request.POST if "reason" in request.POST else None)

@@ -15,10 +15,10 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from locks.dashboard.access import actor, current_user, login_required
 from locks.dashboard.account.qr_code import qr_code
+from locks.dashboard.auth.credentials import is_readable, plain
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import throttled
 from locks.services import login_throttle, mfa
-from locks.dashboard.auth.credentials import is_readable, plain
 from locks.services.mfa import Kind, factors_of, matching_counter
 
 

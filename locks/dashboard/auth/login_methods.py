@@ -20,13 +20,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from requests import RequestException
 
 from locks.dashboard.access import actor_of, current_user
+from locks.dashboard.auth.credentials import is_readable, passkey_of, plain
 from locks.dashboard.auth.login_start import begin, login_methods
 from locks.dashboard.auth.refusal import refusal
 from locks.dashboard.rendering import safe_next_url, throttled
 from locks.models import EventKind, User
 from locks.services import login_throttle
 from locks.services.audit import record
-from locks.dashboard.auth.credentials import is_readable, passkey_of, plain
 from locks.services.mfa import Kind, factors_of, use_code
 
 _log = structlog.stdlib.get_logger(__name__)
