@@ -241,39 +241,24 @@ def force_released(outcome: results.ForceReleased) -> schemas.ForceReleased:
     return schemas.ForceReleased(name=outcome.name, previous=previous)
 
 
-def _item_error(outcome: results.Renewed | results.Released) -> ApiError | None:
+def release_result(outcome: results.Released | results.Renewed) -> schemas.ReleaseResult:
     """An error of the caller fails the whole request; any other fails one lease of many."""
     try:
         raise_api_error(outcome, scope="locks:write")
     except ApiError as error:
         if outcome.verdict in (Verdict.UNAUTHENTICATED, Verdict.SCOPE_MISSING):
             raise
-        return error
-    return None
-
-
-def renew_result(outcome: results.Renewed) -> schemas.RenewResult:
-    if error := _item_error(outcome):
-        return schemas.RenewResult(
-            name=outcome.name, ok=False, lease_id=outcome.lease_id, code=error.code, details=error.details
-        )
-    lease = renewed(outcome)
-    return schemas.RenewResult(
-        name=outcome.name,
-        ok=True,
-        lease_id=outcome.lease_id,
-        fencing_token=lease.fencing_token,
-        expires_at=lease.expires_at,
-        renew_after_ms=lease.renew_after_ms,
-    )
-
-
-def release_result(outcome: results.Released) -> schemas.ReleaseResult:
-    if error := _item_error(outcome):
         return schemas.ReleaseResult(
             name=outcome.name, ok=False, lease_id=outcome.lease_id, code=error.code, details=error.details
         )
     return schemas.ReleaseResult(name=outcome.name, ok=True, lease_id=outcome.lease_id)
+
+
+def renew_result(outcome: results.Renewed) -> schemas.RenewResult:
+    result = msgspec.structs.asdict(release_result(outcome))
+    if result["ok"]:
+        result |= msgspec.structs.asdict(renewed(outcome))
+    return schemas.RenewResult(**result)
 
 
 def lock(state: str, row: results.Inspected | results.Listed) -> schemas.Lock:

@@ -104,15 +104,12 @@ class ForceReleaseBody(msgspec.Struct, kw_only=True):
     lock_delay_seconds: LockDelay | None = None
 
 
-class LeaseToRenew(msgspec.Struct, kw_only=True):
+class LeaseToRenew(RenewBody, kw_only=True):
     name: Name
-    lease_id: UUID
-    ttl_seconds: Ttl | None = None
 
 
-class LeaseToRelease(msgspec.Struct, kw_only=True):
+class LeaseToRelease(ReleaseBody, kw_only=True):
     name: Name
-    lease_id: UUID
 
 
 class RenewAllBody(msgspec.Struct, kw_only=True):
@@ -258,29 +255,26 @@ class LockPage(msgspec.Struct, kw_only=True):
     next_cursor: str | None
 
 
-class RenewResult(msgspec.Struct, kw_only=True):
-    """If `ok`, the renewed lease; otherwise the error."""
+class ReleaseResult(msgspec.Struct, kw_only=True):
+    """If not `ok`, it has the error."""
 
     name: str
     ok: bool
     lease_id: UUID
+    code: str | None = None
+    details: str | None = None
+
+
+class RenewResult(ReleaseResult, kw_only=True):
+    """If `ok`, it has the renewed lease; otherwise the error."""
+
     fencing_token: FencingToken | None = None
     expires_at: datetime | None = None
     renew_after_ms: Milliseconds | None = None
-    code: str | None = None
-    details: str | None = None
 
 
 class RenewResults(msgspec.Struct, kw_only=True):
     results: list[RenewResult]
-
-
-class ReleaseResult(msgspec.Struct, kw_only=True):
-    name: str
-    ok: bool
-    lease_id: UUID
-    code: str | None = None
-    details: str | None = None
 
 
 class ReleaseResults(msgspec.Struct, kw_only=True):
