@@ -6,4 +6,4 @@ class LocksConfig(AppConfig):
     verbose_name = "Octoadmin"
 
     def ready(self) -> None:
-        from locks.services import reauthentication  # noqa: F401 -- listens to sign-ins
+        from locks.services import reauthentication  # noqa: F401 -- connects a receiver to sign-ins

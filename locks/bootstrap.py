@@ -1,4 +1,4 @@
-"""What a new installation starts with: an admin, a demo team with a space, and a worker token."""
+"""The first contents of a new installation: an admin, a demo team with a space, and a worker token."""
 
 import secrets
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ from locks.services.audit import Actor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Welcome:
-    """Shown once; only digests stay."""
+class Credentials:
+    """Shown once; only digests are stored."""
 
     username: str
     password: str = field(repr=False)
@@ -22,8 +22,8 @@ class Welcome:
 
 
 @transaction.atomic
-def prepare() -> Welcome | None:
-    """None when there are people already."""
+def create_initial_data() -> Credentials | None:
+    """None if there are users already."""
     if User.objects.exists():
         return None
     password = secrets.token_urlsafe(12)
@@ -34,4 +34,4 @@ def prepare() -> Welcome | None:
     plaintext, _token = tokens.issue(
         actor=Actor.of_shell(), space=space, name="first-worker", scopes=PRESETS["worker"], created_by=admin
     )
-    return Welcome(username="admin", password=password, token=plaintext, space=str(space))
+    return Credentials(username="admin", password=password, token=plaintext, space=str(space))

@@ -1,4 +1,4 @@
-"""Where Django keeps the sessions of browsers: a table that also says whose each is, from where and when last seen."""
+"""Django's session engine on the table BrowserSession, which also stores user, origin and last use."""
 
 import hashlib
 from datetime import timedelta
@@ -11,14 +11,15 @@ from django.utils import timezone
 
 from locks.models import BrowserSession
 
-SEEN_EVERY = timedelta(minutes=1)
-# Somebody who has not signed in has an hour to do so; what is begun here by strangers does not pile up.
-ANONYMOUS = timedelta(hours=1)
-MAX_AGENT = 300
+SEEN_INTERVAL = timedelta(minutes=1)
+# Sessions that are not signed in expire early, so that they do not accumulate.
+ANONYMOUS_LIFETIME = timedelta(hours=1)
+MAX_USER_AGENT = 300
 
 
 class SessionStore(DatabaseStore):
-    """`origin` is what a new row says of where it began; a sign-in sets it before Django makes the row."""
+    """`origin` has the address, user agent and sign-in time for a new row; a sign-in sets it before Django creates the
+    row."""
 
     def __init__(self, session_key: str | None = None) -> None:
         super().__init__(session_key)
@@ -28,8 +29,8 @@ class SessionStore(DatabaseStore):
     def get_model_class(cls) -> type[BrowserSession]:
         return BrowserSession
 
-    def begin_at(self, *, address: str | None, user_agent: str) -> None:
-        self.origin = {"address": address, "user_agent": user_agent.replace("\0", "")[:MAX_AGENT]}
+    def set_origin(self, *, address: str | None, user_agent: str) -> None:
+        self.origin = {"address": address, "user_agent": user_agent.replace("\0", "")[:MAX_USER_AGENT]}
 
     def load(self) -> dict[str, Any]:
         row = BrowserSession.objects.filter(
@@ -38,11 +39,10 @@ class SessionStore(DatabaseStore):
         if row is None:
             self._session_key = None
             return {}
-        # A new key for the same session, as after a change of password, stays where it was.
+        # Django gives the session a new key after a change of password; the new row keeps the origin.
         self.origin = {name: getattr(row, name) for name in ("address", "user_agent", "signed_in_at")}
-        if row.user_id is not None and timezone.now() - row.seen_at > SEEN_EVERY:
-            seen_before = BrowserSession.objects.filter(pk=row.pk, seen_at__lt=Now() - SEEN_EVERY)
-            seen_before.update(seen_at=Now())
+        if row.user_id is not None and timezone.now() - row.seen_at > SEEN_INTERVAL:
+            BrowserSession.objects.filter(pk=row.pk, seen_at__lt=Now() - SEEN_INTERVAL).update(seen_at=Now())
         contents: dict[str, Any] = self.decode(row.session_data)
         return contents
 
@@ -50,9 +50,9 @@ class SessionStore(DatabaseStore):
         user_id = data.get(SESSION_KEY)
         expires = self.get_expiry_date()
         return BrowserSession(
-            session_key=digest(self._get_or_create_session_key()),  # type: ignore[attr-defined]
+            session_key=digest(self._get_or_create_session_key()),  # type: ignore[attr-defined]  # not in the stubs
             session_data=self.encode(data),
-            expire_date=expires if user_id else min(expires, timezone.now() + ANONYMOUS),
+            expire_date=expires if user_id else min(expires, timezone.now() + ANONYMOUS_LIFETIME),
             user_id=int(user_id) if user_id else None,
             **self.origin,
         )
@@ -71,5 +71,5 @@ class SessionStore(DatabaseStore):
 
 
 def digest(session_key: str) -> str:
-    """What the table knows a cookie by. As long as its column: 160 bits."""
+    """Of the cookie, as the table stores it. 160 bits, the length of the column."""
     return hashlib.sha256(session_key.encode()).hexdigest()[:40]

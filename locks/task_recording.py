@@ -1,4 +1,4 @@
-"""Notes the latest run of each background task: when, how long, how long it was queued, and what came of it."""
+"""Records the latest run of each background task: time, duration, time in the queue, and result."""
 
 import time
 from typing import Any
@@ -12,21 +12,21 @@ from django.db.models.functions import Now
 from locks.engine.execution import Unavailable
 from locks.models import TaskRun
 
-_OUT_OF_REACH = (OperationalError, InterfaceError, Unavailable)
+_UNREACHABLE = (OperationalError, InterfaceError, Unavailable)
 _log = structlog.stdlib.get_logger(__name__)
 
 
-def _stamp(headers: dict[str, Any], **_kwargs: Any) -> None:
+def _add_sent_at(headers: dict[str, Any], **_kwargs: Any) -> None:
     headers["sent_at"] = time.time()
 
 
-before_task_publish.connect(_stamp)
+before_task_publish.connect(_add_sent_at)
 
 
-class RecordedTask(Task):  # type: ignore[misc]
-    """The base of all tasks. What a task returns is its outcome, in a few words.
+class RecordedTask(Task):  # type: ignore[misc]  # Celery has no types
+    """The base of all tasks. The return value of a task is its outcome, in a few words.
 
-    A database that cannot be reached is no failure of the task: it says so in a line and is run again by the timetable.
+    An unreachable database is not a failure of the task: it is logged, and the schedule runs the task again.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> str | None:
@@ -35,18 +35,18 @@ class RecordedTask(Task):  # type: ignore[misc]
         queued_ms = max(0, round((started - sent_at) * 1000)) if isinstance(sent_at, int | float) else None
         try:
             outcome: str | None = super().__call__(*args, **kwargs)
-        except _OUT_OF_REACH as error:
+        except _UNREACHABLE as error:
             _log.warning("the database failed a task", task=self.name, error=str(error).strip())
             connection.close()
             return None
         except Exception as error:
-            _note(self.name, started=started, queued_ms=queued_ms, outcome=type(error).__name__, failed=True)
+            _record(self.name, started=started, queued_ms=queued_ms, outcome=type(error).__name__, failed=True)
             raise
-        _note(self.name, started=started, queued_ms=queued_ms, outcome=outcome or "", failed=False)
+        _record(self.name, started=started, queued_ms=queued_ms, outcome=outcome or "", failed=False)
         return outcome
 
 
-def _note(task: str, *, started: float, queued_ms: int | None, outcome: str, failed: bool) -> None:
+def _record(task: str, *, started: float, queued_ms: int | None, outcome: str, failed: bool) -> None:
     run = TaskRun(
         name=task.rpartition(".")[2],
         finished_at=Now(),

@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from locks.browser_sessions import SessionStore
-from locks.dashboard.stuck.queries import count_stuck
 from locks.engine import maintenance
 from locks.engine.execution import run
 from locks.events.history import retention as history_retention
@@ -19,30 +18,33 @@ from locks.events.webhooks.delivery_pool import POOL_SIZE, delivery_pool
 from locks.events.webhooks.outbox import fan_out, purge_deliveries
 from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
 from locks.services import bulk_release, login_throttle, snooze
+from locks.services.stuck import count_stuck
 from locks.task_recording import RecordedTask
 
 IDLE_LOCK_DAYS = 30
 SESSION_DAYS = 7
-# A machine that was renamed or retired is not reported as missing for ever.
+# The heartbeat of a retired machine is dropped after this time.
 HEARTBEAT_DAYS = 7
-# How long a bulk release works at a time: the sweep must get its turn on the same few threads.
-TURN_SECONDS = 2
+# A bulk release yields the worker after this time, so that the sweep is not delayed.
+BULK_RELEASE_SECONDS = 2
 
 
 @shared_task(base=RecordedTask)
 def heartbeat(beat: str | None = None) -> str:
-    """Beat asks, a worker answers: the rows say that both are alive."""
+    """Sent by beat and run by a worker, so it shows that both are alive."""
     names = [f"worker@{socket.gethostname()}", *([f"beat@{beat}"] if beat else [])]
     Heartbeat.objects.bulk_create(
         [Heartbeat(name=name, seen_at=Now()) for name in names],
-        update_conflicts=True, unique_fields=["name"], update_fields=["seen_at"],
-    )  # fmt: skip
+        update_conflicts=True,
+        unique_fields=["name"],
+        update_fields=["seen_at"],
+    )
     return ", ".join(names)
 
 
 @shared_task(base=RecordedTask)
 def sweep() -> str:
-    """Leases are over by the clock; this records how they ended and clears them."""
+    """Leases expire by the clock; this records it, and hands their locks to waiters."""
     sessions = run(maintenance.sweep_sessions())
     expired = run(maintenance.sweep())
     run(maintenance.purge_waiters())
@@ -68,29 +70,29 @@ def rollup() -> str:
 
 @shared_task(base=RecordedTask)
 def release_batch(batch_id: int) -> str:
-    """Takes its turn at a bulk release that was confirmed, and queues itself again while there is more to do."""
-    end = time.monotonic() + TURN_SECONDS
-    while bulk_release.release_some(batch_id):
+    """Works on a confirmed bulk release for BULK_RELEASE_SECONDS, and queues itself again if there is more to do."""
+    end = time.monotonic() + BULK_RELEASE_SECONDS
+    while bulk_release.release_next_chunk(batch_id):
         if time.monotonic() > end:
             release_batch.delay(batch_id)
-            return f"batch {batch_id} goes on"
-    return f"batch {batch_id} left"
+            return f"batch {batch_id} continues"
+    return f"batch {batch_id} done"
 
 
 @shared_task(base=RecordedTask)
 def resume_releases() -> str:
-    """What a killed worker or a lost message left behind."""
+    """Bulk releases whose worker was killed, or whose message was lost."""
     batches = bulk_release.requeue_stalled()
     for batch_id in batches:
         release_batch.delay(batch_id)
-    return f"{len(batches)} taken up"
+    return f"{len(batches)} resumed"
 
 
 @shared_task(base=RecordedTask)
 def notice_stuck() -> str:
-    """Learns what is usual for what has been held for a while, and counts what needs somebody."""
-    learned = run(compute_hold_baselines())
-    return f"{learned} holds learned, {count_stuck()} stuck"
+    """Computes hold baselines for locks that are held for long, and counts stuck locks."""
+    baselines = run(compute_hold_baselines())
+    return f"{baselines} hold baselines, {count_stuck()} stuck"
 
 
 @shared_task(base=RecordedTask)
@@ -107,5 +109,5 @@ def retention() -> str:
     Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
     purge_deliveries()
     idle = run(maintenance.purge_idle_locks(days=IDLE_LOCK_DAYS))
-    said = [f"{idle} idle locks removed", f"{len(dropped)} months dropped"]
-    return ", ".join(said + ([f"{missed} months could not be prepared"] if missed else []))
+    outcome = [f"{idle} idle locks purged", f"{len(dropped)} months dropped"]
+    return ", ".join(outcome + ([f"{missed} partitions could not be created"] if missed else []))

@@ -1,8 +1,8 @@
-"""What a bearer token looks like: `octo_<public id>_<secret><checksum>`.
+"""The format of bearer tokens: `octo_<public id>_<secret><checksum>`.
 
-Letters and digits only between the underscores, so that a double click selects all of it. The checksum lets a
-scanner tell a real token from a look-alike without asking anybody. Only the SHA-256 digest is ever stored; the
-secret has more than 200 bits, so a fast digest is enough and the database can look it up by index.
+Only letters and digits between the underscores, so that a double click selects the whole token. The checksum lets a
+scanner recognise a token offline. Only the SHA-256 digest is stored; the secret has more than 200 bits, so a fast
+digest is enough, and the database can look it up by index.
 """
 
 import hashlib
@@ -22,8 +22,7 @@ PATTERN = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PresentedToken:
-    """A well-formed token as a caller presented it, without the plaintext. Whether it is any good, only the
-    database knows."""
+    """A well-formed token of a request, without the plaintext. It is not authenticated yet."""
 
     public_id: str
     digest: bytes = field(repr=False)
@@ -48,7 +47,7 @@ def generate() -> str:
 
 
 def parse(text: str) -> PresentedToken | None:
-    """None unless the shape and the checksum are right."""
+    """None unless the format and the checksum are right."""
     match = PATTERN.fullmatch(text)
     if match is None or _checksum(text[:-CHECKSUM_LENGTH]) != text[-CHECKSUM_LENGTH:]:
         return None

@@ -1,7 +1,7 @@
-"""What a token may be called and bound to: the same in the dashboard, in the API and from the shell.
+"""Rules for names and prefixes of tokens: the same in the dashboard, in the API and in `manage.py`.
 
-A name is read in lists and in the history, so it has something to see and nothing that changes how the rest is read:
-no control characters, none that turn the direction of the text.
+Names appear in lists and in the history, so they need a visible character and must not have control characters or
+characters that change the direction of text.
 """
 
 import re
@@ -11,16 +11,16 @@ MAX_PREFIX = 256
 MAX_PREFIXES = 50
 
 _NOT_IN_TEXT = r"\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069"
-_UNSEEN = rf"{_NOT_IN_TEXT}\s\u200b-\u200f\u2060\ufeff"
-# Also in the API's description, so only what every kind of regular expression understands.
-NAME_PATTERN = rf"^[^{_NOT_IN_TEXT}]*[^{_UNSEEN}][^{_NOT_IN_TEXT}]*$"
-PREFIX_PATTERN = rf"^[^{_UNSEEN}]+$"
+_INVISIBLE = rf"{_NOT_IN_TEXT}\s\u200b-\u200f\u2060\ufeff"
+# Also used in the OpenAPI document, so only syntax that all regular expression dialects share.
+NAME_PATTERN = rf"^[^{_NOT_IN_TEXT}]*[^{_INVISIBLE}][^{_NOT_IN_TEXT}]*$"
+PREFIX_PATTERN = rf"^[^{_INVISIBLE}]+$"
 
 
-def is_name(text: str) -> bool:
+def is_valid_name(text: str) -> bool:
     return len(text) <= MAX_NAME and re.fullmatch(NAME_PATTERN, text) is not None
 
 
-def is_prefix(text: str) -> bool:
-    """No lock's name has blanks, so what begins with one would match nothing."""
+def is_valid_prefix(text: str) -> bool:
+    """Names of locks have no white space, so a prefix with it would match nothing."""
     return len(text) <= MAX_PREFIX and re.fullmatch(PREFIX_PATTERN, text) is not None

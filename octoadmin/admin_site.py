@@ -31,6 +31,12 @@ class OctoAdminSite(AdminSite):
         # A user who lacks only a second factor can set one up on the account page.
         return redirect("admin:index" if self.has_permission(request) else "dashboard:account")
 
+    def require_reauthentication(self, request: HttpRequest) -> HttpResponse | None:
+        """Before sensitive actions of the admin classes: the form of the dashboard, or None if none is needed."""
+        from locks.dashboard.reauthentication.flow import require_reauthentication
+
+        return require_reauthentication(request)
+
     def logout(  # type: ignore[override]  # Django's stub promises a TemplateResponse
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Looks up known vulnerabilities of what we ship, where the network allows. Run by `make check`."""
+"""Checks the dependencies for known vulnerabilities, if the network allows it. Run by `make check`."""
 
 import json
 import subprocess
@@ -28,9 +28,9 @@ def main() -> None:
         return
     vulnerable = [package for package in audited if package["vulns"]]
     for package in vulnerable:
-        for found in package["vulns"]:
-            fixed = ", ".join(found["fix_versions"]) or "no version yet"
-            print(f"pip-audit: {package['name']} {package['version']} has {found['id']}; fixed in {fixed}.")
+        for vulnerability in package["vulns"]:
+            fixed = ", ".join(vulnerability["fix_versions"]) or "no version yet"
+            print(f"pip-audit: {package['name']} {package['version']} has {vulnerability['id']}; fixed in {fixed}.")
     sys.exit(1 if vulnerable else 0)
 
 

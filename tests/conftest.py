@@ -1,6 +1,6 @@
-"""Fixtures for every test: databases, and the cast.
+"""Fixtures for every test: databases, teams and users.
 
-The cast: Alice is an admin of team Blue, Olga an operator, Victor a viewer; Bob is an admin of team Red and
+Alice is an admin of team Blue, Olga an operator, Victor a viewer; Bob is an admin of team Red and
 sees nothing of Blue; Root is a superuser.
 """
 
@@ -28,13 +28,13 @@ PASSWORD = "correct horse battery staple"
 
 @pytest.fixture(scope="session")
 def django_db_setup() -> None:
-    """The plugin has made this worker's database already."""
+    """The plugin tests.database has created the database of this worker."""
 
 
 @pytest.fixture
 def committed(django_db_setup: None, django_db_blocker: pytest.FixtureRequest) -> Iterator[None]:
-    """For tests whose threads and processes must see each other's commits: no wrapping transaction, and a
-    fresh copy of the template afterwards (the history cannot be truncated, not even by us)."""
+    """For tests whose threads and processes must see each other's commits: no wrapping transaction, and a fresh copy of
+    the template database afterwards, because the history cannot be truncated."""
     with django_db_blocker.unblock():
         yield
         connection.close()
@@ -43,22 +43,22 @@ def committed(django_db_setup: None, django_db_blocker: pytest.FixtureRequest) -
 
 @pytest.fixture(autouse=True)
 def _no_dead_connection() -> None:
-    """A test in whose thread an event loop runs, as in a browser's, may leave one to a database that was dropped."""
+    """A browser test may leave a connection to a dropped database, because an event loop runs in its thread."""
     drop_dead_connection()
 
 
 @pytest.fixture(autouse=True)
-def _quick_passwords(settings: pytest.FixtureRequest) -> None:
+def _fast_password_hashes(settings: pytest.FixtureRequest) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(autouse=True)
 def _static_files_on_demand(settings: pytest.FixtureRequest) -> None:
-    """Each test's client makes a handler of its own, and each of them would look at all static files first."""
+    """Otherwise the handler of each test client would scan all static files."""
     settings.WHITENOISE_AUTOREFRESH = True
 
 
-def _person(name: str, *, team: Team | None = None, role: Role | None = None, superuser: bool = False) -> User:
+def _create_user(name: str, *, team: Team | None = None, role: Role | None = None, superuser: bool = False) -> User:
     create = User.objects.create_superuser if superuser else User.objects.create_user
     user = create(name, f"{name}@example.com", PASSWORD)
     if team is not None and role is not None:
@@ -78,32 +78,32 @@ def red() -> Team:
 
 @pytest.fixture
 def alice(blue: Team) -> User:
-    return _person("alice", team=blue, role=Role.ADMIN)
+    return _create_user("alice", team=blue, role=Role.ADMIN)
 
 
 @pytest.fixture
 def olga(blue: Team) -> User:
-    return _person("olga", team=blue, role=Role.OPERATOR)
+    return _create_user("olga", team=blue, role=Role.OPERATOR)
 
 
 @pytest.fixture
 def victor(blue: Team) -> User:
-    return _person("victor", team=blue, role=Role.VIEWER)
+    return _create_user("victor", team=blue, role=Role.VIEWER)
 
 
 @pytest.fixture
 def bob(red: Team) -> User:
-    return _person("bob", team=red, role=Role.ADMIN)
+    return _create_user("bob", team=red, role=Role.ADMIN)
 
 
 @pytest.fixture
 def root() -> User:
-    return _person("root", superuser=True)
+    return _create_user("root", superuser=True)
 
 
 @pytest.fixture
 def space(blue: Team) -> Space:
-    """Blue's space, where most tests take place."""
+    """The space of team Blue."""
     return Space.objects.create(team=blue, slug="main", name="Main")
 
 
@@ -112,8 +112,8 @@ def red_space(red: Team) -> Space:
     return Space.objects.create(team=red, slug="main", name="Main")
 
 
-def issue(space: Space, name: str, *scopes: str, **terms: Any) -> str:
-    plaintext, _token = tokens.issue(actor=Actor.of_shell(), space=space, name=name, scopes=scopes, **terms)
+def issue(space: Space, name: str, *scopes: str, **options: Any) -> str:
+    plaintext, _token = tokens.issue(actor=Actor.of_shell(), space=space, name=name, scopes=scopes, **options)
     return plaintext
 
 
@@ -124,12 +124,12 @@ def worker_token(space: Space) -> str:
 
 @pytest.fixture
 def operator_token(space: Space) -> str:
-    """May do everything to locks."""
+    """With all scopes for locks."""
     return issue(space, "operator", "locks:read", "locks:write", "locks:force", "audit:read")
 
 
 @pytest.fixture
 def server(committed: None) -> Iterator[RunningServer]:
-    """A real server process on this test's database."""
+    """A real server process on the database of the test."""
     with running_server(os.environ["DATABASE_URL"]) as running:
         yield running

@@ -35,7 +35,7 @@ def _set_up_environment(data_dir: Path) -> None:
 
 
 def conninfo(database: str) -> str:
-    """With more patience than a server has: a machine that runs many tests at once answers when it can."""
+    """With a longer timeout than a server has, for machines under load."""
     return make_conninfo(os.environ[SERVER], dbname=database, connect_timeout=30)
 
 
@@ -46,22 +46,21 @@ def maintenance() -> Iterator[psycopg.Connection]:
 
 
 def create_copy(database: str) -> None:
-    """A fresh copy of the template, whatever was there before."""
+    """A new copy of the template; drops an existing database of that name."""
     copy = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
         sql.Identifier(database), sql.Identifier(os.environ[TEMPLATE])
     )
     with maintenance() as connection:
         drop(connection, database)
-        _insist(connection, copy)
+        _retry_ddl(connection, copy)
 
 
 def drop(connection: psycopg.Connection, database: str) -> None:
-    _insist(connection, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
+    _retry_ddl(connection, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(database)))
 
 
-def _insist(connection: psycopg.Connection, statement: sql.Composed) -> None:
-    """On a server that is not ours autovacuum may be looking at the database: it does not stay, and cannot be sent
-    away by a role that is no superuser."""
+def _retry_ddl(connection: psycopg.Connection, statement: sql.Composed) -> None:
+    """On an external server autovacuum may use the database for a moment, and only a superuser can terminate it."""
     for _attempt in range(20):
         try:
             connection.execute(statement)
@@ -72,7 +71,7 @@ def _insist(connection: psycopg.Connection, statement: sql.Composed) -> None:
 
 
 class Server:
-    """The run's server; lives in the process that the user started, not in xdist's workers."""
+    """The PostgreSQL server of the test run, owned by the main process, not by xdist's workers."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="octo-test-"))
@@ -90,16 +89,16 @@ class Server:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.template)))
         os.environ["DATABASE_URL"] = conninfo(self.template)
         commands = (["migrate"], ["collectstatic", "--no-input"])
-        at_once = [
+        processes = [
             subprocess.Popen([sys.executable, "manage.py", *command, "--verbosity", "0"]) for command in commands
         ]
-        assert [command.wait() for command in at_once] == [0, 0]
+        assert [command.wait() for command in processes] == [0, 0]
 
     def _start_embedded(self) -> str:
         from octoadmin.run.postgres import DATABASE, Cluster
 
-        # Nothing here has to survive a power cut, and no database lives long enough to be vacuumed. Crash tests start
-        # servers of their own, with fsync on.
+        # The data is temporary, and no database lives long enough to be vacuumed. Crash tests start their own servers,
+        # with fsync on.
         settings = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
         cluster = Cluster(directory=self.directory / "postgres", settings=settings)
         cluster.initialise()

@@ -1,6 +1,6 @@
-"""Server processes that are there in a moment: forked from one that has imported everything and served nobody.
+"""Server processes that start fast: forked from a process that has imported all modules and served no request.
 
-Only for servers with the settings of the run itself. Those are read once, when they are imported.
+Only for servers with the settings of the test run, because settings are read once, at import.
 """
 
 import multiprocessing
@@ -14,18 +14,18 @@ from unittest import mock
 
 from octoadmin.environment import Environment
 
-# Where it listens is decided with each fork.
-OF_EACH = {"HOST", "PORT"}
+# Set for each fork.
+PER_SERVER = {"HOST", "PORT"}
 _context = multiprocessing.get_context("forkserver")
 _preloaded: dict[str, str | None] = {}
 
 
 def _settings(environment: Mapping[str, str]) -> dict[str, str | None]:
-    return {name: environment.get(name) for name in map(str.upper, Environment.model_fields) if name not in OF_EACH}
+    return {name: environment.get(name) for name in map(str.upper, Environment.model_fields) if name not in PER_SERVER}
 
 
 class ForkedServer:
-    """With the words of `subprocess.Popen`."""
+    """With the interface of `subprocess.Popen`."""
 
     def __init__(self, environment: Mapping[str, str], log: Path | None) -> None:
         self._process = _context.Process(target=_serve, args=(dict(environment), log))
@@ -51,14 +51,14 @@ class ForkedServer:
 
 
 def fork_server(environment: Mapping[str, str], log: Path | None) -> ForkedServer | None:
-    """None where the settings are not those of the first one."""
-    wanted = _settings(environment)
+    """None if the settings differ from those of the first server."""
+    required = _settings(environment)
     if not _preloaded:
         _context.set_forkserver_preload(["octoadmin.run.server", "octoadmin.asgi"])
         with mock.patch.dict(os.environ, environment):
             forkserver.ensure_running()
-        _preloaded.update(wanted)
-    return ForkedServer(environment, log) if wanted == _preloaded else None
+        _preloaded.update(required)
+    return ForkedServer(environment, log) if required == _preloaded else None
 
 
 def _serve(environment: dict[str, str], log: Path | None) -> None:
@@ -73,6 +73,6 @@ def _serve(environment: dict[str, str], log: Path | None) -> None:
             os.dup2(opened.fileno(), sys.stderr.fileno())
     os.environ.update(environment)
     settings_of_environment.cache_clear()
-    # As in a process that nobody forked: who stands in its wait_queue stands in no other server's.
+    # A new queue, as in a process that was not forked: its server id must be unique.
     wait_queue.__init__()  # type: ignore[misc]
     server.main()

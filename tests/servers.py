@@ -1,4 +1,4 @@
-"""Real server processes on a free port, and a client for them."""
+"""Server processes on a free port, and an HTTP client for them."""
 
 import http.client
 import itertools
@@ -22,8 +22,8 @@ PROJECT_DIR = Path(__file__).parent.parent
 START_SECONDS = 50
 
 
-# Below those that the system gives out to whoever asks for any, and a part of them for each process of xdist: so that
-# nobody has taken it by the time that a server listens there.
+# Below the ephemeral ports, and another range for each process of xdist, so that no other process takes the port before
+# the server listens.
 _ports = itertools.cycle(range(20_000, 20_500))
 
 
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 @dataclass
-class Answer:
+class Response:
     status: int
     headers: Message
     content: bytes
@@ -46,13 +46,13 @@ class Answer:
 
 
 class Api:
-    """A keep-alive connection to a server, used by one thread. Reconnects when the server has closed it."""
+    """A keep-alive connection to a server, for one thread. It reconnects if the server has closed it."""
 
     def __init__(self, port: int, token: str | None = None) -> None:
         self._token = token
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
 
-    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Response:
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         data = None
@@ -61,7 +61,7 @@ class Api:
         try:
             self._connection.request(method, path, data, headers)
             response = self._connection.getresponse()
-            return Answer(response.status, response.headers, response.read())
+            return Response(response.status, response.headers, response.read())
         except (OSError, http.client.HTTPException):
             self.close()
             raise
@@ -92,7 +92,7 @@ class RunningServer:
         self.process = self._forked(environment) or self._spawned(environment)
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            assert self.process.poll() is None, "the server stopped at once"
+            assert self.process.poll() is None, "the server has stopped"
             try:
                 with closing(Api(self.port)) as api:
                     if api.call("GET", "/health").status == 200:
@@ -100,10 +100,10 @@ class RunningServer:
             except OSError:
                 pass
             time.sleep(0.05)
-        raise AssertionError(f"the server did not answer within {START_SECONDS} s")
+        raise AssertionError(f"the server did not respond within {START_SECONDS} s")
 
     def _forked(self, environment: dict[str, str]) -> ForkedServer | None:
-        """A fresh process all the same, which has not had to import everything first."""
+        """A new process that does not have to import all modules first."""
         return None if self.environment else fork_server(environment, self.log)
 
     def _spawned(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -114,7 +114,7 @@ class RunningServer:
             )  # fmt: skip
 
     def kill(self) -> None:
-        """At once, with its worker processes, as a power cut would."""
+        """Without a shutdown, and with its worker processes, as a power cut would."""
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

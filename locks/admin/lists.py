@@ -1,7 +1,7 @@
-"""Lists of what may be millions: counted as far as people turn pages, searched and filtered by what an index finds.
+"""Lists of tables with millions of rows: the count is bounded, and searches and filters use an index.
 
-The indexes of locks, waiters and events begin with the space, so a search names all spaces and each of them is looked
-up in the index, instead of every row.
+The indexes of locks, waiters and events begin with the space, so a search lists all spaces: each is looked up in the
+index, instead of scanning the table.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,20 +22,20 @@ else:
     _Admin, _Paginator = admin.ModelAdmin, Paginator
 
 
-class EstimatedPaginator(_Paginator):
-    """Does not count what may be millions: says that there is more, as far as people turn pages."""
+class BoundedPaginator(_Paginator):
+    """Counts at most MAX_COUNT rows; later pages are not reachable."""
 
-    MOST = 10_000
+    MAX_COUNT = 10_000
 
     @cached_property
     def count(self) -> int:
-        objects: Any = self.object_list
-        return int(objects.order_by()[: self.MOST].count())
+        rows: Any = self.object_list
+        return int(rows.order_by()[: self.MAX_COUNT].count())
 
 
 class ReadOnlyAdmin(_Admin):
     show_full_result_count = False
-    paginator = EstimatedPaginator
+    paginator = BoundedPaginator
     list_per_page = 50
 
     def has_add_permission(self, request: HttpRequest, *args: Any) -> bool:
@@ -48,7 +48,7 @@ class ReadOnlyAdmin(_Admin):
         return False
 
 
-def in_every_space() -> Q:
+def in_any_space() -> Q:
     return Q(space_id__in=list(Space.objects.values_list("pk", flat=True)))
 
 
@@ -56,31 +56,31 @@ class PrefixSearchAdmin(ReadOnlyAdmin):
     """For models with `space` and `name`."""
 
     search_fields = ("name",)
-    search_help_text = "The beginning of a name"
+    search_help_text = "Prefix of a name"
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         if not search_term:
             return queryset, False
-        return queryset.filter(in_every_space(), name__startswith=search_term.replace("\0", "")), False
+        return queryset.filter(in_any_space(), name__startswith=search_term.replace("\0", "")), False
 
 
 class LockStateFilter(admin.SimpleListFilter):
-    """Not for what is free: names that nobody holds may be nearly all there are."""
+    """Has no choice for free locks: nearly all rows may be free, and no index finds them."""
 
-    title = "standing"
-    parameter_name = "standing"
+    title = "state"
+    parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("held", "Held"), ("closed", "Closed after a release")]
+        return [("held", "Held"), ("delayed", "Cooling down")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         match self.value():
             case "held":
-                return queryset.filter(in_every_space(), lease_id__isnull=False)
-            case "closed":
-                return queryset.filter(in_every_space(), lease_id__isnull=True, available_at__isnull=False)
+                return queryset.filter(in_any_space(), lease_id__isnull=False)
+            case "delayed":
+                return queryset.filter(in_any_space(), lease_id__isnull=True, available_at__isnull=False)
         return queryset
 
 
@@ -94,5 +94,5 @@ class EventKindFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if self.value() is None:
             return queryset
-        # What people do outside of a space has none.
-        return queryset.filter(in_every_space() | Q(space_id=None), kind=self.value())
+        # Events of users and teams belong to no space.
+        return queryset.filter(in_any_space() | Q(space_id=None), kind=self.value())

@@ -1,7 +1,7 @@
-"""The break-glass console at /admin/: every model, no secret shown, nothing changed that would break an invariant.
+"""The admin console at /admin/ shows every model, but no secrets.
 
-People are edited here. Everything else can only be looked at: a change there has to go through the engine or the
-dashboard, where superusers may do all that admins may, or it would leave no trace.
+Users are edited here. Everything else is read-only: changes go through the engine or the dashboard, where superusers
+have the rights of admins, so that each one is recorded.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,8 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
 from locks.admin.accounts import PersonAdmin
-from locks.admin.force_release import release_by_force
-from locks.admin.lists import EventKindFilter, LockStateFilter, PrefixSearchAdmin, ReadOnlyAdmin, in_every_space
+from locks.admin.force_release import force_release_action
+from locks.admin.lists import EventKindFilter, LockStateFilter, PrefixSearchAdmin, ReadOnlyAdmin, in_any_space
 from locks.models import (
     BrowserSession,
     BulkRelease,
@@ -86,7 +86,7 @@ class InviteAdmin(ReadOnlyAdmin):
 
 @admin.register(BrowserSession)
 class BrowserSessionAdmin(ReadOnlyAdmin):
-    """Its key is a digest, but of something that opens the door; and what is in it is nobody's business."""
+    """Neither the key, which is a digest of the cookie, nor the contents are shown."""
 
     list_display = ("user", "address", "user_agent", "signed_in_at", "seen_at", "expire_date")
     list_select_related = ("user",)
@@ -95,8 +95,7 @@ class BrowserSessionAdmin(ReadOnlyAdmin):
     ordering = ("-seen_at",)
 
 
-# Keys, seeds and what providers told of people: nothing to look at, and changed on the account page only. Groups mean
-# nothing here.
+# Credentials and data of providers are changed on the account page only. Groups are not used.
 for model in (Authenticator, EmailAddress, Group, SocialAccount, SocialApp, SocialToken):
     if admin.site.is_registered(model):
         admin.site.unregister(model)
@@ -104,7 +103,7 @@ for model in (Authenticator, EmailAddress, Group, SocialAccount, SocialApp, Soci
 
 @admin.register(Token)
 class TokenAdmin(ReadOnlyAdmin):
-    """Issued and revoked in the dashboard and the API, which record it."""
+    """Tokens are issued and revoked in the dashboard and the API."""
 
     list_display = ("name", "public_id", "space", "scopes", "expires_at", "revoked_at", "last_used_at")
     list_select_related = ("space__team",)
@@ -114,13 +113,13 @@ class TokenAdmin(ReadOnlyAdmin):
 
 @admin.register(Lock)
 class LockAdmin(PrefixSearchAdmin):
-    """Only looked at, but for taking one by force, which the engine does and records."""
+    """Read-only apart from force-release, which goes through the engine."""
 
-    actions = (release_by_force,)
+    actions = (force_release_action,)
     list_filter = (LockStateFilter, "space")
     list_display = ("name", "space", "owner", "fencing_token", "acquired_at", "expires_at", "available_at")
     list_select_related = ("space__team",)
-    # By the id of the space, as the index is: by its name, all locks would have to be sorted.
+    # In the order of the index. Ordering by the name of the space would sort all locks.
     ordering = ("space_id", "name")
     exclude = ("lease_id", "session_id", "bound_session_id", "idempotency_digest", "request_digest")
 
@@ -133,7 +132,7 @@ class EventAdmin(ReadOnlyAdmin):
     list_display = ("at", "kind", "lock_name", "owner", "actor_name", "channel", "reason")
     list_filter = (EventKindFilter,)
     search_fields = ("lock_name",)
-    search_help_text = "A lock's whole name, or a request's id"
+    search_help_text = "The full name of a lock, or a request id"
     ordering = ("-id",)
 
     def get_search_results(
@@ -142,13 +141,13 @@ class EventAdmin(ReadOnlyAdmin):
         term = search_term.replace("\0", "")
         if not term:
             return queryset, False
-        named = Q(request_id=term) if term.startswith("req_") else in_every_space() & Q(lock_name=term)
-        return queryset.filter(named), False
+        condition = Q(request_id=term) if term.startswith("req_") else in_any_space() & Q(lock_name=term)
+        return queryset.filter(condition), False
 
 
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
-    """The id of a session is what its holder proves itself with."""
+    """The id of a session is a secret of its holder."""
 
     list_display = ("owner", "space", "created_at", "last_keepalive_at", "expires_at", "ended_at")
     list_select_related = ("space__team",)
@@ -176,19 +175,9 @@ class TaskRunAdmin(ReadOnlyAdmin):
 
 @admin.register(BulkRelease)
 class BulkReleaseAdmin(ReadOnlyAdmin):
-    """Prepared, confirmed and stopped in the dashboard, which records it."""
+    """Prepared, confirmed and stopped in the dashboard."""
 
-    list_display = (
-        "id",
-        "space",
-        "state",
-        "total",
-        "selection_label",
-        "requested_by_name",
-        "reason",
-        "confirmed_at",
-        "ended_at",
-    )
+    list_display = ("id", "space", "state", "total", "selection_label", "requested_by_name", "reason", "ended_at")
     list_select_related = ("space__team",)
     list_filter = ("space",)
     ordering = ("-id",)

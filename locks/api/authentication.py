@@ -1,14 +1,12 @@
 """Bearer tokens in the Authorization header.
 
-`TokenFormatAuthentication` checks form and checksum only: the statements of the engine check the rest, in the same round trip
-that does the work. `TokenAuthentication` asks the database, for views that do not go through the engine.
+`TokenFormatAuthentication` checks format and checksum only: the engine's statement authenticates the token in the round
+trip that does the work. `TokenAuthentication` queries the database, for views that do not use the engine.
 """
 
 from typing import Any
 
 import structlog
-from django.db.models import Q
-from django.db.models.functions import Now
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
@@ -20,7 +18,7 @@ from locks.token_format import PresentedToken
 
 
 def presented_token(request: Any) -> PresentedToken:
-    """From Django's or DRF's request."""
+    """Of a request of Django or DRF."""
     address = request.META.get("REMOTE_ADDR")
     scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer" or not credentials:
@@ -28,7 +26,7 @@ def presented_token(request: Any) -> PresentedToken:
     presented = token_format.parse(credentials.strip())
     limits.check_address(address, presented.digest if presented else None)
     if presented is None:
-        limits.note_failure(address, None)
+        limits.record_failure(address, None)
         raise authentication_failed()
     limits.check_token(presented.digest)
     structlog.contextvars.bind_contextvars(token=presented.public_id)
@@ -43,14 +41,9 @@ class TokenFormatAuthentication(BaseAuthentication):
 class TokenAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[None, Token]:
         presented = presented_token(request)
-        token = (
-            Token.objects.select_related("space__team")
-            .filter(Q(expires_at__isnull=True) | Q(expires_at__gt=Now()))
-            .filter(digest=presented.digest, revoked_at__isnull=True, space__archived_at__isnull=True)
-            .first()
-        )
+        token = Token.objects.valid().select_related("space__team").filter(digest=presented.digest).first()
         if token is None:
-            limits.note_failure(request.META.get("REMOTE_ADDR"), presented.digest)
+            limits.record_failure(request.META.get("REMOTE_ADDR"), presented.digest)
             raise authentication_failed()
         limits.set_rate(presented.digest, token.space.requests_per_second)
         structlog.contextvars.bind_contextvars(team=token.space.team.slug)

@@ -1,7 +1,7 @@
-"""What all endpoints of the API have in common, on DRF's APIView.
+"""The base classes of all API views, on DRF's APIView.
 
-Lean on purpose: a view decodes its body with msgspec, calls the engine and answers with encoded bytes; DRF's parsers,
-serializers and content negotiation stay out of the way.
+A view decodes its body with msgspec, calls the engine and returns encoded bytes. DRF's parsers, serializers and content
+negotiation are not used, because they cost more than the rest of a request.
 """
 
 from functools import lru_cache
@@ -18,7 +18,7 @@ from locks.api import schemas
 from locks.api.authentication import TokenFormatAuthentication
 from locks.api.errors import ApiError, authentication_failed, internal_error, overloaded, unavailable
 from locks.api.exceptions import respond, to_api_error
-from locks.api.lease_options import terms
+from locks.api.lease_options import lease_options
 from locks.api.limits import limits
 from locks.api.parsing import MAX_BODY, parse_body
 from locks.api.responses import AnyOutcome
@@ -44,7 +44,7 @@ class ApiView(APIView):
     metadata_class = None
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:
-        """There is only JSON, whatever the client says it accepts."""
+        """Always JSON, whatever the Accept header says."""
         return JSONRenderer(), "application/json"
 
     def get_exception_handler(self) -> Any:
@@ -52,31 +52,31 @@ class ApiView(APIView):
 
 
 def to_error_response(exception: Exception, context: dict[str, Any]) -> HttpResponse:
-    """DRF's exception handler: every failure in the contract's shape."""
-    response = respond(context["request"], _refusal_for(exception))
-    # What went wrong was logged where it was caught; Django would add a line that says less.
-    response._has_been_logged = True  # type: ignore[attr-defined]
+    """DRF's exception handler."""
+    response = respond(context["request"], _api_error(exception))
+    # The error is logged where it was caught, so Django must not log it again.
+    response._has_been_logged = True  # type: ignore[attr-defined]  # read by Django's log_response
     return response
 
 
-def _refusal_for(exception: Exception) -> ApiError:
+def _api_error(exception: Exception) -> ApiError:
     match exception:
         case ApiError():
             return exception
         case NotAllowed():
-            # Revoked since the request began: the action looks again, under the team's lock.
+            # Revoked since the request began: services check the token again under the team's lock.
             return authentication_failed()
         case Unavailable():
             _log.warning("the database failed a request", error=str(exception))
             return unavailable()
         case RetriesExhausted():
-            _log.warning("a request remained undecided", operation=str(exception))
+            _log.warning("a request exhausted its retries", operation=str(exception))
             return overloaded()
-    known = to_api_error(exception)
-    if known is None:
+    error = to_api_error(exception)
+    if error is None:
         _log.exception("unhandled exception")
         return internal_error()
-    return known
+    return error
 
 
 def presented(request: Request) -> PresentedToken:
@@ -84,23 +84,23 @@ def presented(request: Request) -> PresentedToken:
 
 
 def request_id(request: Request) -> str:
-    """Set by the middleware that surrounds every request."""
-    return cast(str, request.request_id)  # type: ignore[attr-defined]
+    """Set by the middleware for every request."""
+    return cast(str, request.request_id)  # type: ignore[attr-defined]  # the middleware's attribute
 
 
 @lru_cache(maxsize=10_000)
 def team_of(space_id: int) -> str:
-    """For log lines only, so it may be out of date when a team is renamed."""
+    """For log lines only, so the cached slug may be out of date."""
     return Space.objects.values_list("team__slug", flat=True).get(pk=space_id)
 
 
 class LockApiView(ApiView):
-    """For views whose token the engine's statement checks."""
+    """For views whose token the engine's statement authenticates."""
 
     authentication_classes = (TokenFormatAuthentication,)
 
     def caller(self, request: Request) -> dict[str, Any]:
-        """The part of an engine request that tells who asks."""
+        """The fields of an engine request that identify the caller."""
         token = presented(request)
         return {
             "digest": token.digest.hex(),
@@ -108,16 +108,15 @@ class LockApiView(ApiView):
             "address": request.META.get("REMOTE_ADDR"),
         }
 
-    largest_body = MAX_BODY
+    max_body = MAX_BODY
 
     def body(self, request: Request, decoder: "msgspec.json.Decoder[Message]") -> Message:
-        return parse_body(request._request, decoder, largest=self.largest_body)
+        return parse_body(request._request, decoder, max_size=self.max_body)
 
-    def terms(self, request: Request, body: schemas.LeaseOptions) -> dict[str, Any]:
-        """The part of an engine request that tells what the lease is to be like."""
-        return terms(body, idempotency_key=request.META.get("HTTP_IDEMPOTENCY_KEY"))
+    def lease_options(self, request: Request, body: schemas.LeaseOptions) -> dict[str, Any]:
+        return lease_options(body, idempotency_key=request.META.get("HTTP_IDEMPOTENCY_KEY"))
 
-    def note(self, request: Request, outcome: AnyOutcome, *, waits: bool = False) -> None:
+    def record_use(self, request: Request, outcome: AnyOutcome, *, waits: bool = False) -> None:
         token = presented(request)
         space_id = record_use(
             outcome,
@@ -130,11 +129,11 @@ class LockApiView(ApiView):
 
 
 def record_use(outcome: AnyOutcome, *, digest: bytes, address: str | None, agent: str, waits: bool = False) -> int:
-    """What the statement has found out about the token: that it is none, which is refused, or what it may do. Returns
-    its space. Whether a request that waits is refused shows at its end."""
+    """Records the use of a token that the statement has authenticated, and returns its space; raises ApiError for an
+    invalid token. A request that waits is counted at its end."""
     space_id = outcome.space_id
     if space_id is None or outcome.verdict == Verdict.UNAUTHENTICATED:
-        limits.note_failure(address, digest)
+        limits.record_failure(address, digest)
         raise authentication_failed()
     if not waits:
         usage_counters.count((outcome,))
@@ -149,5 +148,5 @@ def no_content() -> HttpResponse:
     return response
 
 
-def answer(message: Any, *, status: int = 200) -> HttpResponse:
+def json_response(message: Any, *, status: int = 200) -> HttpResponse:
     return HttpResponse(_encode(message), status=status, content_type="application/json")

@@ -1,6 +1,6 @@
-"""Errors in the contract's shape: a stable code, a title, and details that tell the reader what to do.
+"""Errors of the API: a stable code, a title, and details that say what to do next.
 
-Needs neither Django nor a database, so that it works when nothing else does.
+The module needs neither Django nor a database, so that it works when they fail.
 """
 
 import os
@@ -52,7 +52,7 @@ _TITLES = {
 
 
 class ErrorBody(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What every failed request is answered with."""
+    """The body of every error response."""
 
     error: str
     code: Code
@@ -62,7 +62,7 @@ class ErrorBody(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ApiError(Exception):
-    """The request is refused; this is what its sender is told."""
+    """The request is rejected with this response."""
 
     def __init__(
         self,
@@ -96,27 +96,28 @@ class ApiError(Exception):
         if self.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
         if self.retry_after_ms is not None and self.status in (429, 503):
-            # The header knows whole seconds only.
+            # In whole seconds, rounded up.
             headers["Retry-After"] = str(-(-self.retry_after_ms // 1000))
         return headers
 
 
 def new_request_id() -> str:
     """The time first: ids in the order of the history make a lookup by id in it cheap."""
-    return f"req_{time.time_ns() // 1_000_000:012x}{_drawn()}"
+    return f"req_{time.time_ns() // 1_000_000:012x}{_random_digits()}"
 
 
-# Drawn in advance: to ask the kernel for each lets go of the interpreter, and under load another thread takes it.
-_supply: list[str] = []
-os.register_at_fork(after_in_child=_supply.clear)
+# Random digits are drawn in advance: a system call for each request releases the GIL, and under load another thread
+# takes it.
+_random_pool: list[str] = []
+os.register_at_fork(after_in_child=_random_pool.clear)
 
 
-def _drawn() -> str:
+def _random_digits() -> str:
     try:
-        return _supply.pop()
+        return _random_pool.pop()
     except IndexError:
         digits = token_hex(10 * 256)
-        _supply.extend(digits[start : start + 20] for start in range(20, len(digits), 20))
+        _random_pool.extend(digits[start : start + 20] for start in range(20, len(digits), 20))
         return digits[:20]
 
 
@@ -125,7 +126,7 @@ def authentication_required() -> ApiError:
 
 
 def authentication_failed() -> ApiError:
-    """One message for every way a token can be wrong."""
+    """One message for unknown, revoked and expired tokens, so that it does not reveal which."""
     return ApiError(
         401,
         Code.AUTHENTICATION_FAILED,
@@ -138,7 +139,7 @@ def scope_missing(scope: str) -> ApiError:
 
 
 def name_not_allowed(name: str) -> ApiError:
-    return ApiError(403, Code.FORBIDDEN, f"The name '{name}' is outside the prefixes that the token may touch.")
+    return ApiError(403, Code.FORBIDDEN, f"The name '{name}' is outside the prefixes of the token. Use another token.")
 
 
 def invalid_input(status: int, details: str) -> ApiError:
@@ -149,7 +150,7 @@ def overloaded() -> ApiError:
     return ApiError(
         503,
         Code.UNAVAILABLE,
-        "Too many requests are waiting already. Try again in a moment.",
+        "The server has too many requests in progress. Try again after Retry-After.",
         retry_after_ms=RETRY_AFTER_SECONDS * 1000,
     )
 
@@ -158,15 +159,16 @@ def unavailable() -> ApiError:
     return ApiError(
         503,
         Code.UNAVAILABLE,
-        "The database cannot be reached. Try again; an Idempotency-Key makes sure that a lease is not taken twice.",
+        "The database cannot be reached. Try again after Retry-After; with an Idempotency-Key a retried acquire gets "
+        "the same lease.",
         retry_after_ms=RETRY_AFTER_SECONDS * 1000,
     )
 
 
 def internal_error() -> ApiError:
-    return ApiError(500, Code.INTERNAL_ERROR, "Something went wrong here. The request id leads to it in the logs.")
+    return ApiError(500, Code.INTERNAL_ERROR, "The server failed. Search its log for the request id.")
 
 
 def unreachable(verdict: str) -> NoReturn:
-    """For the end of a dispatch over verdicts that the statement cannot give."""
+    """Ends a dispatch over verdicts: the statement returns no others."""
     raise AssertionError(f"unexpected verdict {verdict!r}")

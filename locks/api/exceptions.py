@@ -1,4 +1,4 @@
-"""From exceptions of Django and DRF to the contract's errors, and the answers to paths that nobody serves."""
+"""Exceptions of Django and DRF as errors of the API, and Django's error handlers."""
 
 from typing import Any
 
@@ -11,20 +11,20 @@ from locks.api.errors import ApiError, Code, internal_error, invalid_input, unav
 
 
 def to_api_error(exception: Exception) -> ApiError | None:
-    """None for what nobody foresaw."""
+    """None for unexpected exceptions."""
     match exception:
         case exceptions.MethodNotAllowed():
-            return invalid_input(405, "This path does not know that method.")
+            return invalid_input(405, "This path does not support that method. See /docs.")
         case exceptions.UnsupportedMediaType():
             return invalid_input(415, "Send JSON, with the header 'Content-Type: application/json'.")
         case exceptions.NotFound() | Http404():
             return not_found()
         case exceptions.PermissionDenied() | PermissionDenied():
-            return ApiError(403, Code.FORBIDDEN, "The token does not allow this.")
+            return ApiError(403, Code.FORBIDDEN, "The token does not permit this.")
         case RequestDataTooBig():
-            return invalid_input(413, "The body is too large.")
+            return invalid_input(413, "The body is too large. Send less in one request.")
         case SuspiciousOperation():
-            return invalid_input(400, "The request is malformed.")
+            return _malformed()
         case exceptions.APIException() if 400 <= exception.status_code < 500:
             return invalid_input(exception.status_code, str(exception.detail))
         case OperationalError() | InterfaceError():
@@ -33,16 +33,18 @@ def to_api_error(exception: Exception) -> ApiError | None:
 
 
 def not_found() -> ApiError:
-    return ApiError(404, Code.NOT_FOUND, "There is nothing here, or it is not yours. See /docs for what there is.")
+    return ApiError(404, Code.NOT_FOUND, "Not found, or not visible to this token. See /docs for all paths.")
 
 
-def respond(request: Any, refusal: ApiError) -> HttpResponse:
-    """To Django's or DRF's request, whose id the middleware has set."""
+def _malformed() -> ApiError:
+    return invalid_input(400, "The request is malformed. See /docs for its format.")
+
+
+def respond(request: Any, error: ApiError) -> HttpResponse:
+    """To a request of Django or DRF; the middleware has set its id."""
     request_id: str = request.request_id
     return HttpResponse(
-        refusal.body(request_id=request_id),
-        status=refusal.status,
-        headers=refusal.headers(request_id=request_id),
+        error.body(request_id=request_id), status=error.status, headers=error.headers(request_id=request_id)
     )
 
 
@@ -51,7 +53,7 @@ def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return respond(request, to_api_error(exception) or invalid_input(400, "The request is malformed."))
+    return respond(request, to_api_error(exception) or _malformed())
 
 
 def handler500(request: HttpRequest) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""What a lease is to be like: from the body and the Idempotency-Key to the part of an engine request that says so."""
+"""Lease options: from the body and the Idempotency-Key of an API request to fields of an engine request."""
 
 import hashlib
 from typing import Any
@@ -12,8 +12,8 @@ from locks.api.parsing import check_text, check_ttl
 MAX_KEY = 255
 
 
-def terms(body: schemas.LeaseOptions, *, idempotency_key: str | None) -> dict[str, Any]:
-    asked = {
+def lease_options(body: schemas.LeaseOptions, *, idempotency_key: str | None) -> dict[str, Any]:
+    options = {
         "ttl_seconds": check_ttl(body.ttl_seconds),
         "metadata": check_text("metadata", body.metadata),
         "owner": check_text("owner", body.owner),
@@ -22,15 +22,15 @@ def terms(body: schemas.LeaseOptions, *, idempotency_key: str | None) -> dict[st
         "ephemeral": body.ephemeral is not False,
     }
     if idempotency_key is None:
-        return asked
-    return {**asked, **_idempotency(idempotency_key, [asked, getattr(body, "names", None)])}
+        return options
+    return {**options, **_idempotency(idempotency_key, [options, getattr(body, "names", None)])}
 
 
-def _idempotency(key: str, meaning: Any) -> dict[str, str]:
+def _idempotency(key: str, request: Any) -> dict[str, str]:
     if not (0 < len(key) <= MAX_KEY and key.isascii() and key.isprintable() and " " not in key):
-        raise invalid_input(422, f"Idempotency-Key must be 1 to {MAX_KEY} printable ASCII characters.")
+        raise invalid_input(422, f"Idempotency-Key must be 1 to {MAX_KEY} printable ASCII characters without blanks.")
     return {
         "idempotency_digest": hashlib.sha256(key.encode()).hexdigest(),
-        # Of what was understood, so that another spelling of the same is the same request.
-        "request_digest": hashlib.sha256(msgspec.json.encode(meaning)).hexdigest(),
+        # Of the parsed request, so that the same request in other JSON has the same digest.
+        "request_digest": hashlib.sha256(msgspec.json.encode(request)).hexdigest(),
     }

@@ -1,7 +1,7 @@
-"""Rate limits, kept in the process: a request that is turned away here never reaches the database.
+"""Rate limits, kept in the process: a request that is rejected here never reaches the database.
 
-A token bucket for each bearer token, and one for each address whose tokens are wrong. With several server
-processes each has its share of the limit.
+There is a token bucket for each bearer token, and one for each address that sends invalid tokens. With several server
+processes, each has its share of the limit.
 """
 
 import threading
@@ -24,34 +24,32 @@ class Buckets:
         self._burst_seconds = burst_seconds
         self._clock = clock
         self._lock = threading.Lock()
-        # key → (rate, what is left, when that was), the least recently used first
+        # key → (rate, level, time of that level), the least recently used first
         self._buckets: OrderedDict[Hashable, tuple[float, float, float]] = OrderedDict()
 
     def _level(self, key: Hashable, now: float) -> tuple[float, float]:
-        rate, left, since = self._buckets.get(key) or (self.rate, self.rate * self._burst_seconds, 0.0)
-        return rate, min(rate * self._burst_seconds, left + (now - since) * rate)
+        rate, level, since = self._buckets.get(key) or (self.rate, self.rate * self._burst_seconds, 0.0)
+        return rate, min(rate * self._burst_seconds, level + (now - since) * rate)
 
     def wait_ms(self, key: Hashable) -> int:
-        """How long until there is something to take; 0 if there is."""
+        """Milliseconds until `take` succeeds; 0 if it would now."""
         with self._lock:
-            rate, left = self._level(key, self._clock())
-            return 0 if left >= 1 else max(1, int((1 - left) / rate * 1000))
+            return _wait_ms(*self._level(key, self._clock()))
 
     def take(self, key: Hashable) -> int:
-        """Takes one if there is one and returns 0; otherwise how many milliseconds to wait."""
+        """Takes one and returns 0; or takes none and returns the milliseconds to wait."""
         with self._lock:
             now = self._clock()
-            rate, left = self._level(key, now)
-            if left < 1:
-                return max(1, int((1 - left) / rate * 1000))
-            self._buckets[key] = (rate, left - 1, now)
+            rate, level = self._level(key, now)
+            if wait := _wait_ms(rate, level):
+                return wait
+            self._buckets[key] = (rate, level - 1, now)
             self._buckets.move_to_end(key)
             if len(self._buckets) > MAX_KEYS:
                 self._buckets.popitem(last=False)
             return 0
 
-    def give_back(self, key: Hashable) -> None:
-        """What was taken for nothing."""
+    def refund(self, key: Hashable) -> None:
         with self._lock:
             known = self._buckets.get(key)
             if known is not None:
@@ -62,7 +60,6 @@ class Buckets:
             self._buckets.clear()
 
     def set_rate(self, key: Hashable, rate: float) -> None:
-        """From now on this key has a rate of its own."""
         known = self._buckets.get(key)
         if known is not None and known[0] == rate:
             return
@@ -72,9 +69,13 @@ class Buckets:
                 self._buckets[key] = (rate, min(known[1], rate * self._burst_seconds), known[2])
 
 
-def _refuse(wait_ms: int, what: str) -> None:
+def _wait_ms(rate: float, level: float) -> int:
+    return 0 if level >= 1 else max(1, int((1 - level) / rate * 1000))
+
+
+def _reject(wait_ms: int, reason: str) -> None:
     if wait_ms:
-        raise ApiError(429, Code.RATE_LIMITED, f"{what} Wait before you try again.", retry_after_ms=wait_ms)
+        raise ApiError(429, Code.RATE_LIMITED, f"{reason} Try again after Retry-After.", retry_after_ms=wait_ms)
 
 
 class Limits:
@@ -85,38 +86,39 @@ class Limits:
         self._default_rate = requests_per_second / processes
         self._requests = Buckets(rate=self._default_rate, burst_seconds=2)
         self._failures = Buckets(rate=failures_per_minute / 60 / processes, burst_seconds=60)
-        self._good: OrderedDict[bytes, None] = OrderedDict()
+        # Tokens that were valid lately.
+        self._valid: OrderedDict[bytes, None] = OrderedDict()
 
     def check_token(self, digest: bytes) -> None:
-        _refuse(self._requests.take(digest), "This token has used up its requests.")
+        _reject(self._requests.take(digest), "This token has exceeded its request rate.")
 
     def refund(self, digest: bytes) -> None:
-        """Somebody else will check the same request again."""
-        self._requests.give_back(digest)
+        """For a request that will be checked again."""
+        self._requests.refund(digest)
 
     def check_address(self, address: str | None, digest: bytes | None) -> None:
-        """Where many wrong tokens came from, only tokens that were good before are let through: a worker must not pay
-        for a stranger behind the same address."""
-        if digest not in self._good:
-            _refuse(self._failures.wait_ms(address), "Too many requests with a wrong token from this address.")
+        """After many invalid tokens from an address, only tokens that were valid before pass: a worker must not suffer
+        from another client behind the same address."""
+        if digest not in self._valid:
+            _reject(self._failures.wait_ms(address), "Too many requests with an invalid token from this address.")
 
-    def note_failure(self, address: str | None, digest: bytes | None) -> None:
+    def record_failure(self, address: str | None, digest: bytes | None) -> None:
         self._failures.take(address)
-        self._good.pop(digest, None) if digest else None
+        if digest:
+            self._valid.pop(digest, None)
 
     def set_rate(self, digest: bytes, requests_per_second: int | None) -> None:
-        """The token is good, and its space may have a limit of its own: known once the database has answered."""
-        self._good[digest] = None
-        if len(self._good) > MAX_KEYS:
-            self._good.popitem(last=False)
+        """Called when the database has authenticated the token: its space may have its own limit."""
+        self._valid[digest] = None
+        if len(self._valid) > MAX_KEYS:
+            self._valid.popitem(last=False)
         rate = requests_per_second / self._processes if requests_per_second else self._default_rate
         self._requests.set_rate(digest, rate)
 
-    def forget(self) -> None:
-        """Every caller starts afresh."""
+    def reset(self) -> None:
         self._requests.clear()
         self._failures.clear()
-        self._good.clear()
+        self._valid.clear()
 
 
 limits = Limits(

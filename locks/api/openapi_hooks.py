@@ -1,4 +1,4 @@
-"""The OpenAPI document, drawn from the same messages that the views decode and encode."""
+"""The OpenAPI document, generated from the msgspec types that the views decode and encode."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,27 +15,26 @@ from locks.api.schemas import NAME_PATTERN, TEXT_PATTERN
 View = TypeVar("View", bound=Callable[..., Any])
 
 _REF = "#/components/schemas/{name}"
-# What any endpoint may answer beside its own: see the contract's table of errors.
 _COMMON_ERRORS = (401, 429, 500, 503)
 _TEXTS = {
-    200: "Done, or the state of things.",
-    201: "Issued.",
-    202: "Accepted: it is on its way.",
-    204: "Done.",
-    400: "Malformed, or a name, TTL or lease that cannot be.",
-    401: "No token, or one that is unknown, revoked or expired.",
-    403: "The token lacks the scope, the name is outside its prefixes, or the space is full.",
-    404: "There is no live lease, or nothing here.",
-    409: "Something changed since, or an Idempotency-Key was reused.",
-    410: "The session has ended, or the position is older than the history that is kept. Start anew.",
+    200: "Success.",
+    201: "Created.",
+    202: "Accepted: the delivery is queued.",
+    204: "Success.",
+    400: "Malformed request, or an invalid name, TTL or lease.",
+    401: "The token is missing, unknown, revoked or expired.",
+    403: "The token lacks the scope, the name is outside its prefixes, or the space has reached its limit of locks.",
+    404: "No live lease, or not found.",
+    409: "The fencing token has changed, or the Idempotency-Key was used for another request.",
+    410: "The session has ended, or the position is older than the stored history. Start again.",
     413: "The body is larger than 64 KiB.",
     415: "The body is not JSON.",
     422: "A field is missing or has the wrong type.",
     429: "Too many requests; see Retry-After.",
-    500: "Our fault; the request id leads to it in the logs.",
+    500: "Internal error; search the log for the request id.",
     503: "The database cannot be reached; see Retry-After.",
 }
-_described: list[Any] = [ErrorBody]
+_types: list[Any] = [ErrorBody]
 
 NAME = OpenApiParameter(
     "name",
@@ -48,13 +47,13 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
     type={"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     location=OpenApiParameter.HEADER,
-    description="The retry of a request whose answer was lost, with the same key, gets the same lease.",
+    description="A retry with the same key returns the same lease, for when the first response was lost.",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventStream:
-    """Server-Sent Events, and what their data can be."""
+    """Server-Sent Events with data of these types."""
 
     description: str
     data: Sequence[type[msgspec.Struct]]
@@ -71,7 +70,7 @@ def describe(
     summary: str,
     *,
     tag: str,
-    answers: dict[int, Any] | None = None,
+    responses: dict[int, Any] | None = None,
     body: type[msgspec.Struct] | None = None,
     body_required: bool = True,
     scope: str | None = None,
@@ -81,11 +80,11 @@ def describe(
     description: str = "",
     stream: EventStream | None = None,
 ) -> Callable[[View], View]:
-    """Declares an operation. `body` and the values of `answers` are messages; None is an empty answer."""
+    """Declares an operation. `body` and the values of `responses` are msgspec types; None is an empty response."""
     body_errors = (400, 413, 415, 422) if body is not None else ()
     all_errors = sorted({*_COMMON_ERRORS, *errors, *body_errors, *((403,) if scope else ())})
     text = f"{description}\n\nScope: `{scope}`." if scope else description
-    schemas = {status: _ref(message) for status, message in (answers or {}).items()}
+    schemas = {status: _ref(message) for status, message in (responses or {}).items()}
     streamed: dict[Any, OpenApiResponse] = {}
     if stream is not None:
         schema = {"type": "string", "contentSchema": {"anyOf": [_ref(message) for message in stream.data]}}
@@ -116,14 +115,14 @@ def describe(
 def _ref(message: Any) -> dict[str, Any]:
     if message is None:
         return {"type": "null"}
-    _described.append(message)
+    _types.append(message)
     (schema,), _components = msgspec.json.schema_components([message], ref_template=_REF)
     return schema
 
 
 def add_components(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:
-    """drf-spectacular's last step: puts the messages among the document's components."""
-    _schemas, components = msgspec.json.schema_components(_described, ref_template=_REF)
+    """A postprocessing hook of drf-spectacular: adds the msgspec types to the components."""
+    _schemas, components = msgspec.json.schema_components(_types, ref_template=_REF)
     result["components"] = {
         "schemas": dict(sorted(components.items())),
         "securitySchemes": {
@@ -142,7 +141,7 @@ def add_components(result: dict[str, Any], **_kwargs: Any) -> dict[str, Any]:
 
 
 class EndpointSchema(AutoSchema):
-    """Views declare themselves with `describe`; nothing is to be guessed from serializers."""
+    """Views are declared with `describe`; nothing is inferred from serializers."""
 
     def get_filter_backends(self) -> list[Any]:
         return []

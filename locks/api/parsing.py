@@ -1,4 +1,4 @@
-"""From the bytes of a request to a checked message, or to a refusal that says what is wrong."""
+"""Decodes and validates requests; the error says what is wrong."""
 
 from typing import Any, TypeVar
 
@@ -11,17 +11,17 @@ from locks.models.space import MAX_TTL_SECONDS
 from locks.pagination import InvalidCursor, decode
 
 MAX_BODY = 64 * 1024
-# A thousand leases with names of ordinary length do not fit into 64 KiB.
-MAX_BODY_OF_MANY = 512 * 1024
+# A thousand leases do not fit into 64 KiB.
+MAX_BULK_BODY = 512 * 1024
 
 Message = TypeVar("Message")
 Key = TypeVar("Key", bound=msgspec.Struct)
 
 
-def parse_body(request: HttpRequest, decoder: "msgspec.json.Decoder[Message]", *, largest: int = MAX_BODY) -> Message:
-    body = _read_body(request, largest)
+def parse_body(request: HttpRequest, decoder: "msgspec.json.Decoder[Message]", *, max_size: int = MAX_BODY) -> Message:
+    body = _read_body(request, max_size)
     if not body:
-        # No body is the same as no fields; whether that is enough, the message knows.
+        # No body means no fields. Whether fields are required, the message type says.
         body = b"{}"
     elif request.content_type != "application/json":
         raise invalid_input(415, "Send JSON, with the header 'Content-Type: application/json'.")
@@ -29,40 +29,40 @@ def parse_body(request: HttpRequest, decoder: "msgspec.json.Decoder[Message]", *
         try:
             return decoder.decode(body)
         except msgspec.ValidationError:
-            # JSON knows numbers only: 60.0 is as whole as 60. Looked at again only when something is wrong.
-            return msgspec.convert(_with_whole_numbers(msgspec.json.decode(body)), decoder.type)
+            # In JSON 60.0 and 60 are the same number. Converted only after an error, so that valid requests stay fast.
+            return msgspec.convert(_with_integers(msgspec.json.decode(body)), decoder.type)
     except msgspec.ValidationError as error:
         raise invalid_input(422, f"{error}.") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise invalid_input(400, "The body is not valid JSON in UTF-8.") from None
+        raise invalid_input(400, "The body must be JSON in UTF-8.") from None
 
 
-def _with_whole_numbers(value: Any) -> Any:
+def _with_integers(value: Any) -> Any:
     match value:
         case float() if value.is_integer():
             return int(value)
         case dict():
-            return {key: _with_whole_numbers(item) for key, item in value.items()}
+            return {key: _with_integers(item) for key, item in value.items()}
         case list():
-            return [_with_whole_numbers(item) for item in value]
+            return [_with_integers(item) for item in value]
     return value
 
 
-def _read_body(request: HttpRequest, largest: int) -> bytes:
-    # The server has read all of it already, and told Django how long it is.
-    if int(request.META.get("CONTENT_LENGTH") or 0) > largest:
-        raise invalid_input(413, f"The body may have at most {largest} bytes.")
+def _read_body(request: HttpRequest, max_size: int) -> bytes:
+    # The server has read the body and set its length.
+    if int(request.META.get("CONTENT_LENGTH") or 0) > max_size:
+        raise invalid_input(413, f"The body may have at most {max_size} bytes.")
     return request.body
 
 
 def check_name(name: str) -> str:
-    if problem := validate(name):
-        raise ApiError(400, Code.INVALID_LOCK_NAME, problem)
+    if error := validate(name):
+        raise ApiError(400, Code.INVALID_LOCK_NAME, error)
     return name
 
 
 def check_names(names: list[str]) -> list[str]:
-    """In the order given, each once."""
+    """In the given order, without duplicates."""
     return [check_name(name) for name in dict.fromkeys(names)]
 
 
@@ -72,20 +72,20 @@ def check_ttl(ttl_seconds: int | None) -> int | None:
     return ttl_seconds
 
 
-def invalid_ttl(longest: int | None) -> ApiError:
-    limit = f"{longest}" if longest else "the space's longest"
+def invalid_ttl(max_ttl: int | None) -> ApiError:
+    limit = f"{max_ttl}" if max_ttl else "the maximum of the space"
     return ApiError(400, Code.INVALID_TTL, f"ttl_seconds must be a whole number from 1 to {limit}.")
 
 
 def check_text(field: str, text: str | None) -> str | None:
-    """PostgreSQL keeps any character but NUL."""
+    """PostgreSQL stores any character except NUL."""
     if text is not None and "\0" in text:
         raise invalid_input(422, f"{field} may not contain the character NUL.")
     return text
 
 
 def query_choice(request: HttpRequest, name: str, choices: tuple[str, ...]) -> str:
-    """One of the choices; the first when the parameter is absent."""
+    """The first choice is the default."""
     value = request.GET.get(name, choices[0])
     if value not in choices:
         raise invalid_input(422, f"{name} must be one of: {', '.join(choices)}.")
@@ -97,10 +97,10 @@ def query_text(request: HttpRequest, name: str) -> str | None:
     return check_text(name, value) if value else None
 
 
-def query_number(request: HttpRequest, name: str, *, default: int, lowest: int, highest: int) -> int:
+def query_number(request: HttpRequest, name: str, *, default: int, minimum: int, maximum: int) -> int:
     text = request.GET.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest):
-        raise invalid_input(422, f"{name} must be a whole number from {lowest} to {highest}.")
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and minimum <= int(text) <= maximum):
+        raise invalid_input(422, f"{name} must be a whole number from {minimum} to {maximum}.")
     return int(text)
 
 

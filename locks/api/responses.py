@@ -1,4 +1,4 @@
-"""From the engine's outcomes to the API's answers, or to refusals."""
+"""Responses of the API for the engine's results, or errors."""
 
 from datetime import datetime
 from typing import TypeAlias, TypeVar
@@ -20,12 +20,12 @@ from locks.api.parsing import invalid_ttl
 from locks.engine import results
 from locks.engine.verdicts import Verdict
 
-# How soon to ask again for a held lock: not later than it can be free, and often enough to notice a release.
+# Bounds of retry_after_ms for a held lock: not later than its expiry, and often enough to notice a release.
 MAX_RETRY_MS = 5_000
 MIN_RETRY_MS = 100
-# Nearly every answer: none of the reasons to refuse has to be looked at.
-_DONE = frozenset({Verdict.ACQUIRED, Verdict.RECOGNISED, Verdict.RENEWED, Verdict.RELEASED})
-# Two may be lost before a session ends.
+# Checked first, because most requests succeed.
+_SUCCESS = frozenset({Verdict.ACQUIRED, Verdict.RECOGNISED, Verdict.RENEWED, Verdict.RELEASED})
+# A session survives two lost keepalives.
 KEEPALIVES_PER_TTL = 3
 
 Granted = TypeVar("Granted", bound=schemas.Lease)
@@ -56,9 +56,49 @@ def retry_after_ms(available_at: datetime, now: datetime) -> int:
     return max(MIN_RETRY_MS, min(MAX_RETRY_MS, _ms(available_at, now)))
 
 
+_ERRORS: dict[str, tuple[int, Code, str]] = {
+    Verdict.SPACE_FULL: (
+        403,
+        Code.LOCK_LIMIT_EXCEEDED,
+        "The space has reached its limit of live locks. Release some, or ask an admin to raise the limit.",
+    ),
+    Verdict.NO_SESSION: (404, Code.NOT_FOUND, "There is no such session, or it belongs to another token."),
+    Verdict.SESSION_OVER: (
+        410,
+        Code.SESSION_EXPIRED,
+        "The session and its leases have ended. Stop the work, and open a new session.",
+    ),
+    Verdict.IDEMPOTENCY_CONFLICT: (
+        409,
+        Code.CONFLICT,
+        "This Idempotency-Key was used for another request. Use a new key for a new request.",
+    ),
+    Verdict.FENCING_MISMATCH: (
+        409,
+        Code.CONFLICT,
+        "The lock is now held under another fencing token. Inspect it again before you force-release it.",
+    ),
+    Verdict.HELD_BY_ANOTHER: (
+        400,
+        Code.LEASE_NOT_CURRENT,
+        "The lock is held under another lease. Stop the work: it has another owner.",
+    ),
+    Verdict.MAX_HOLD_REACHED: (
+        400,
+        Code.LEASE_NOT_CURRENT,
+        "The lease has reached the maximum hold of the space. Finish the work, and acquire again.",
+    ),
+    Verdict.NOT_HELD: (
+        404,
+        Code.LEASE_NOT_CURRENT,
+        "There is no live lease: it was released, has expired, or never existed. Stop the work.",
+    ),
+}
+
+
 def raise_api_error(outcome: AnyOutcome, *, scope: str) -> None:
-    """Raises what the verdict refuses for reasons of the caller's rights or the space's limits."""
-    if outcome.verdict in _DONE:
+    """Raises the error of a verdict that rejects the request."""
+    if outcome.verdict in _SUCCESS:
         return
     match outcome.verdict:
         case Verdict.UNAUTHENTICATED:
@@ -70,57 +110,10 @@ def raise_api_error(outcome: AnyOutcome, *, scope: str) -> None:
         case Verdict.TTL_TOO_LONG:
             raise invalid_ttl(getattr(outcome, "max_ttl_seconds", None))
         case Verdict.METADATA_TOO_LONG:
-            longest = getattr(outcome, "max_metadata_length", None)
-            raise invalid_input(422, f"metadata may have at most {longest} characters in this space.")
-        case Verdict.SPACE_FULL:
-            raise ApiError(
-                403,
-                Code.LOCK_LIMIT_EXCEEDED,
-                "The space has reached its limit of live locks. Release some, or ask an admin to raise it.",
-            )
-        case Verdict.NO_SESSION:
-            raise ApiError(404, Code.NOT_FOUND, "There is no such session, or it belongs to another token.")
-        case Verdict.SESSION_OVER:
-            raise ApiError(
-                410,
-                Code.SESSION_EXPIRED,
-                "The session has ended, and its locks with it. Stop the work, and open a new one.",
-            )
-        case Verdict.IDEMPOTENCY_CONFLICT:
-            raise ApiError(
-                409,
-                Code.CONFLICT,
-                "This Idempotency-Key was used for another request. Take a new key for a new request.",
-            )
-        case Verdict.FENCING_MISMATCH:
-            raise ApiError(
-                409,
-                Code.CONFLICT,
-                "The lock is now held under another fencing token. Look again before you release it by force.",
-            )
-
-
-def lease_problem(verdict: str) -> ApiError:
-    match verdict:
-        case Verdict.HELD_BY_ANOTHER:
-            return ApiError(
-                400,
-                Code.LEASE_NOT_CURRENT,
-                "The lock is held under another lease. Stop the work: it has another owner.",
-            )
-        case Verdict.MAX_HOLD_REACHED:
-            return ApiError(
-                400,
-                Code.LEASE_NOT_CURRENT,
-                "The lease has reached the space's longest hold. Finish, and acquire anew.",
-            )
-        case Verdict.NOT_HELD:
-            return ApiError(
-                404,
-                Code.LEASE_NOT_CURRENT,
-                "There is no live lease: it was released, has expired, or unreachable was. Stop the work.",
-            )
-    unreachable(verdict)
+            limit = getattr(outcome, "max_metadata_length", None)
+            raise invalid_input(422, f"metadata may have at most {limit} characters in this space.")
+    if error := _ERRORS.get(outcome.verdict):
+        raise ApiError(*error)
 
 
 def _granted(message: type[Granted], outcome: results.Acquired | results.Claimed | results.AcquireAllRow) -> Granted:
@@ -189,7 +182,7 @@ def claimed(outcome: results.Claimed) -> schemas.Acquired | schemas.NoneFree:
     unreachable(outcome.verdict)
 
 
-def acquired_together(
+def acquired_all(
     rows: list[results.AcquireAllRow], *, waited_ms: int | UnsetType = UNSET, position: int | None = None
 ) -> schemas.AllAcquired | schemas.AllHeld:
     verdict, now = rows[0].verdict, rows[0].now
@@ -198,11 +191,11 @@ def acquired_together(
         case Verdict.ACQUIRED | Verdict.RECOGNISED:
             return schemas.AllAcquired(leases=[_granted(schemas.Lease, row) for row in rows])
         case Verdict.HELD:
-            blockers = [row for row in rows if row.blocks]
-            soonest = min((row.available_at for row in blockers if row.available_at), default=now)
+            blocking = [row for row in rows if row.blocks]
+            available_at = min((row.available_at for row in blocking if row.available_at), default=now)
             return schemas.AllHeld(
-                blocked_by=[_blocker(row) for row in blockers],
-                retry_after_ms=retry_after_ms(soonest, now),
+                blocked_by=[_blocker(row) for row in blocking],
+                retry_after_ms=retry_after_ms(available_at, now),
                 waited_ms=waited_ms,
                 queue_position=position or UNSET,
             )
@@ -225,7 +218,7 @@ def _blocker(row: results.AcquireAllRow) -> schemas.Blocker:
 def renewed(outcome: results.Renewed) -> schemas.Renewed:
     raise_api_error(outcome, scope="locks:write")
     if outcome.verdict != Verdict.RENEWED:
-        raise lease_problem(outcome.verdict)
+        unreachable(outcome.verdict)
     return schemas.Renewed(
         lease_id=outcome.lease_id,
         fencing_token=outcome.fencing_token,
@@ -237,61 +230,35 @@ def renewed(outcome: results.Renewed) -> schemas.Renewed:
 def check_released(outcome: results.Released) -> None:
     raise_api_error(outcome, scope="locks:write")
     if outcome.verdict != Verdict.RELEASED:
-        raise lease_problem(outcome.verdict)
+        unreachable(outcome.verdict)
 
 
 def force_released(outcome: results.ForceReleased) -> schemas.ForceReleased:
+    if outcome.verdict == Verdict.NOT_HELD:
+        raise ApiError(404, Code.LEASE_NOT_CURRENT, "The lock is not held: there is nothing to release.")
     raise_api_error(outcome, scope="locks:force")
-    if outcome.verdict != Verdict.RELEASED:
-        raise ApiError(404, Code.LEASE_NOT_CURRENT, "Nobody holds this lock: there is nothing to release.")
-    return schemas.ForceReleased(
-        name=outcome.name,
-        previous=schemas.PreviousHolder(
-            owner=outcome.owner,
-            metadata=outcome.metadata,
-            fencing_token=outcome.fencing_token,
-            acquired_at=outcome.acquired_at,
-            expires_at=outcome.expires_at,
-        ),
-    )
+    previous = msgspec.convert(outcome, schemas.PreviousHolder, from_attributes=True)
+    return schemas.ForceReleased(name=outcome.name, previous=previous)
 
 
-def _item_problem(outcome: results.Renewed | results.Released) -> ApiError | None:
-    """What is wrong with one lease of many; what is wrong with the caller fails all of them."""
-    if outcome.verdict in (Verdict.RENEWED, Verdict.RELEASED):
-        return None
-    if outcome.verdict in (Verdict.HELD_BY_ANOTHER, Verdict.NOT_HELD, Verdict.MAX_HOLD_REACHED):
-        return lease_problem(outcome.verdict)
+def release_result(outcome: results.Released | results.Renewed) -> schemas.ReleaseResult:
+    """An error of the caller fails the whole request; any other fails one lease of many."""
     try:
         raise_api_error(outcome, scope="locks:write")
-    except ApiError as refusal:
+    except ApiError as error:
         if outcome.verdict in (Verdict.UNAUTHENTICATED, Verdict.SCOPE_MISSING):
             raise
-        return refusal
-    unreachable(outcome.verdict)
+        return schemas.ReleaseResult(
+            name=outcome.name, ok=False, lease_id=outcome.lease_id, code=error.code, details=error.details
+        )
+    return schemas.ReleaseResult(name=outcome.name, ok=True, lease_id=outcome.lease_id)
 
 
 def renew_result(outcome: results.Renewed) -> schemas.RenewResult:
-    if (problem := _item_problem(outcome)) is not None:
-        return schemas.RenewResult(
-            name=outcome.name, ok=False, lease_id=outcome.lease_id, code=problem.code, details=problem.details
-        )
-    return schemas.RenewResult(
-        name=outcome.name,
-        ok=True,
-        lease_id=outcome.lease_id,
-        fencing_token=outcome.fencing_token,
-        expires_at=outcome.expires_at,
-        renew_after_ms=renew_after_ms(outcome.expires_at, outcome.now),
-    )
-
-
-def release_result(outcome: results.Released) -> schemas.ReleaseResult:
-    if (problem := _item_problem(outcome)) is not None:
-        return schemas.ReleaseResult(
-            name=outcome.name, ok=False, lease_id=outcome.lease_id, code=problem.code, details=problem.details
-        )
-    return schemas.ReleaseResult(name=outcome.name, ok=True, lease_id=outcome.lease_id)
+    result = msgspec.structs.asdict(release_result(outcome))
+    if result["ok"]:
+        result |= msgspec.structs.asdict(renewed(outcome))
+    return schemas.RenewResult(**result)
 
 
 def lock(state: str, row: results.Inspected | results.Listed) -> schemas.Lock:
@@ -320,10 +287,10 @@ def lock(state: str, row: results.Inspected | results.Listed) -> schemas.Lock:
 
 def inspected(outcome: results.Inspected) -> schemas.Lock:
     raise_api_error(outcome, scope="locks:read")
-    found = lock(outcome.verdict, outcome)
+    response = lock(outcome.verdict, outcome)
     if outcome.in_line:
-        found.in_line = msgspec.convert(outcome.in_line, list[schemas.QueueEntry])
-    return found
+        response.in_line = msgspec.convert(outcome.in_line, list[schemas.QueueEntry])
+    return response
 
 
 def session_opened(outcome: results.SessionRow) -> schemas.SessionOpened:

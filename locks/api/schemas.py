@@ -1,4 +1,4 @@
-"""The requests and answers of the lock API, each defined once: for decoding, for encoding and for the schema."""
+"""The requests and responses of the lock API: each type decodes or encodes JSON and is part of the OpenAPI document."""
 
 from datetime import datetime
 from typing import Annotated, Literal, TypeAlias
@@ -12,12 +12,12 @@ from locks.models.space import MAX_METADATA, MAX_TTL_SECONDS
 
 MAX_FENCING_TOKEN = 2**53 - 1
 MAX_WAIT_SECONDS = 60
-# For the schema only: what breaks these gets an answer of its own, not that of a wrong type.
+# For the OpenAPI document only: values that do not match get errors of their own.
 NAME_PATTERN = r"^\.*[\p{L}\p{N}_:@+=~-][\p{L}\p{N}._:@+=~-]*(/\.*[\p{L}\p{N}_:@+=~-][\p{L}\p{N}._:@+=~-]*)*$"
 TEXT_PATTERN = r"^[^\u0000]*$"
 REASON_PATTERN = r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
 
-# What a database can keep. The rest of the limits depends on the space.
+# Limits that hold in every space. The statements check those of a space.
 Name: TypeAlias = Annotated[
     str,
     Meta(min_length=1, max_length=256, examples=["deploy-main"], extra_json_schema={"pattern": NAME_PATTERN}),
@@ -27,31 +27,33 @@ Owner: TypeAlias = Annotated[
 ]
 LockDelay: TypeAlias = Annotated[int, Meta(ge=0, le=60)]
 WaitSeconds: TypeAlias = Annotated[
-    int, Meta(ge=0, le=MAX_WAIT_SECONDS, description="How long to stand in line for what is held. 0: not at all.")
+    int,
+    Meta(ge=0, le=MAX_WAIT_SECONDS, description="How long to wait in the queue for a held lock. 0: do not wait."),
 ]
 FencingToken: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_FENCING_TOKEN, examples=[1794801115558])]
-# Out of range is `invalid_ttl` and not a type error, so the bounds are the view's to check.
+# The views check the bounds, because a TTL out of range has its own error code, `invalid_ttl`.
 Ttl: TypeAlias = Annotated[
     int,
     Meta(
-        description="Whole seconds, from 1 to the space's maximum (86,400 unless set).",
+        description="Whole seconds, from 1 to the maximum of the space (86,400 by default).",
         extra_json_schema={"minimum": 1, "maximum": MAX_TTL_SECONDS},
     ),
 ]
-# Likewise.
 SessionTtl: TypeAlias = Annotated[
     int,
     Meta(
         description="Whole seconds.",
         extra_json_schema={
-            "minimum": MIN_SESSION_SECONDS, "maximum": MAX_SESSION_SECONDS, "default": SESSION_SECONDS
+            "minimum": MIN_SESSION_SECONDS,
+            "maximum": MAX_SESSION_SECONDS,
+            "default": SESSION_SECONDS,
         },
     ),
-]  # fmt: skip
+]
 Metadata: TypeAlias = Annotated[
     str,
     Meta(
-        description="Plain text, up to the space's limit (1,024 characters unless set).",
+        description="Plain text, up to the limit of the space (1,024 characters by default).",
         examples=["host=runner-7 build=1842"],
         extra_json_schema={"maxLength": MAX_METADATA, "pattern": TEXT_PATTERN},
     ),
@@ -102,15 +104,12 @@ class ForceReleaseBody(msgspec.Struct, kw_only=True):
     lock_delay_seconds: LockDelay | None = None
 
 
-class LeaseToRenew(msgspec.Struct, kw_only=True):
+class LeaseToRenew(RenewBody, kw_only=True):
     name: Name
-    lease_id: UUID
-    ttl_seconds: Ttl | None = None
 
 
-class LeaseToRelease(msgspec.Struct, kw_only=True):
+class LeaseToRelease(ReleaseBody, kw_only=True):
     name: Name
-    lease_id: UUID
 
 
 class RenewAllBody(msgspec.Struct, kw_only=True):
@@ -139,11 +138,11 @@ class Lease(msgspec.Struct, kw_only=True):
 
 
 class Acquired(Lease, kw_only=True, tag_field="status", tag="acquired"):
-    """The lease is yours. `renew_after_ms` is half of what is left of it."""
+    """The caller holds the lease. `renew_after_ms` is half of the remaining time."""
 
 
 class Held(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
-    """Somebody else holds it. `holder_id` is a stable pseudonym of the holder's token and session."""
+    """Another holder has the lock. `holder_id` is a stable pseudonym of its token and session."""
 
     name: str
     holder_id: str
@@ -154,13 +153,13 @@ class Held(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
     expires_at: datetime
     retry_after_ms: Milliseconds
     waiters: Annotated[int, Meta(ge=0)]
-    # After a wait in vain.
+    # Set if the wait timed out.
     waited_ms: Milliseconds | UnsetType = UNSET
     queue_position: QueuePosition | UnsetType = UNSET
 
 
 class Delayed(msgspec.Struct, kw_only=True, tag_field="status", tag="delayed"):
-    """Nobody holds it, but the last holder asked that the name stay closed for a while."""
+    """The lock is not held, but in the cooldown that its last holder asked for."""
 
     name: str
     available_at: datetime
@@ -181,7 +180,7 @@ class AllAcquired(msgspec.Struct, kw_only=True, tag_field="status", tag="acquire
 
 
 class Blocker(msgspec.Struct, kw_only=True):
-    """A name that could not be had. Who holds it is null where the name is only closed for a while."""
+    """A name that could not be acquired. The fields of the holder are null during a cooldown."""
 
     name: str
     holder_id: str | None
@@ -197,7 +196,7 @@ class AllHeld(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
 
     blocked_by: list[Blocker]
     retry_after_ms: Milliseconds
-    # After a wait in vain; the position is that in the line where it stood last.
+    # Set if the wait timed out; the position is that in the last queue.
     waited_ms: Milliseconds | UnsetType = UNSET
     queue_position: QueuePosition | UnsetType = UNSET
 
@@ -228,8 +227,8 @@ class QueueEntry(msgspec.Struct, kw_only=True):
 
 
 class Lock(msgspec.Struct, kw_only=True):
-    """What is known of a name. A lock that is free has nulls. `in_line` is there for a single lock that somebody waits
-    for: the first hundred, in order."""
+    """The state of a lock; most fields of a free lock are null. `in_line`, for a single lock only, has the first
+    hundred waiters in their order."""
 
     name: str
     status: Literal["free", "held", "delayed"]
@@ -256,29 +255,26 @@ class LockPage(msgspec.Struct, kw_only=True):
     next_cursor: str | None
 
 
-class RenewResult(msgspec.Struct, kw_only=True):
-    """`ok`, and the renewed lease; or why not."""
+class ReleaseResult(msgspec.Struct, kw_only=True):
+    """If not `ok`, it has the error."""
 
     name: str
     ok: bool
     lease_id: UUID
+    code: str | None = None
+    details: str | None = None
+
+
+class RenewResult(ReleaseResult, kw_only=True):
+    """If `ok`, it has the renewed lease; otherwise the error."""
+
     fencing_token: FencingToken | None = None
     expires_at: datetime | None = None
     renew_after_ms: Milliseconds | None = None
-    code: str | None = None
-    details: str | None = None
 
 
 class RenewResults(msgspec.Struct, kw_only=True):
     results: list[RenewResult]
-
-
-class ReleaseResult(msgspec.Struct, kw_only=True):
-    name: str
-    ok: bool
-    lease_id: UUID
-    code: str | None = None
-    details: str | None = None
 
 
 class ReleaseResults(msgspec.Struct, kw_only=True):
@@ -286,7 +282,7 @@ class ReleaseResults(msgspec.Struct, kw_only=True):
 
 
 class SessionOpened(msgspec.Struct, kw_only=True):
-    """Send a keepalive at least this often; a missed one does no harm yet."""
+    """Send a keepalive at this interval; the session survives a missed one."""
 
     session_id: UUID
     expires_at: datetime
@@ -299,7 +295,7 @@ class SessionKeptAlive(msgspec.Struct, kw_only=True):
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """A running process, or one that was. One that is not `active` holds nothing any more."""
+    """A session that is not `active` has ended and holds no locks."""
 
     session_id: UUID
     owner: str

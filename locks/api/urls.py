@@ -1,4 +1,4 @@
-"""The API's paths, as in the contract."""
+"""The paths of the API."""
 
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
@@ -8,7 +8,7 @@ from locks.token_format import PUBLIC_ID_LENGTH
 
 
 class LockNameConverter(StringConverter):
-    """Anything: what is not a name gets an answer that says why."""
+    """Matches anything; the view explains what is wrong with an invalid name."""
 
     regex = r"[\s\S]*"
 

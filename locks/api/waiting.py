@@ -43,7 +43,7 @@ def defer_acquire_all(asked: requests.AcquireAll, *, wait_seconds: float) -> Def
     async def resolve(receive: Receive) -> tuple[int, bytes]:
         turn = await _wait(receive, lambda gone: wait_queue.turn_for_all(asked, wait_seconds=wait_seconds, gone=gone))
         _count(turn, turn.outcome, name=None)
-        message = responses.acquired_together(turn.outcome, waited_ms=turn.waited_ms, position=turn.position)
+        message = responses.acquired_all(turn.outcome, waited_ms=turn.waited_ms, position=turn.position)
         return 200, _encode(message)
 
     return DeferredResponse(resolve, content_type="application/json")

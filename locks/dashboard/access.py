@@ -18,11 +18,16 @@ from django.views.decorators.cache import never_cache
 from django_htmx.http import HttpResponseClientRedirect
 
 from locks.models import Role, Space, Team, User
+from locks.services import audit
 from locks.services.audit import Actor
 from locks.services.mfa import mfa_required
 from locks.services.teams import NotAllowed
 
 View = Callable[..., HttpResponseBase]
+
+current_user = audit.current_user
+request_id = audit.request_id
+actor = actor_of = Actor.of_request
 
 # A count that no worker has renewed says nothing.
 COUNT_IS_OLD = timedelta(minutes=2)
@@ -128,25 +133,6 @@ def admin_required(view: View) -> View:
             raise PermissionDenied from None
 
     return managed
-
-
-def current_user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)
-    return request.user
-
-
-def actor(request: HttpRequest) -> Actor:
-    return actor_of(request, current_user(request))
-
-
-def actor_of(request: HttpRequest, user: User) -> Actor:
-    """Somebody who acts in this request, signed in or on the way to be."""
-    return Actor.of_user(user, address=request.META.get("REMOTE_ADDR"), request_id=request_id(request))
-
-
-def request_id(request: HttpRequest) -> str:
-    """Set by the middleware that surrounds every request."""
-    return str(request.request_id)  # type: ignore[attr-defined]
 
 
 def redirect_to_login(request: HttpRequest) -> HttpResponse:

@@ -5,10 +5,7 @@ from typing import Any
 from django import forms
 
 from locks.models.lock import MAX_FENCING_TOKEN
-
-MAX_REASON = 500
-DELAYS = ((0, "No delay: the next claim takes it"), (10, "10 seconds"), (30, "30 seconds"), (60, "1 minute"))
-
+from locks.services.force_release import LOCK_DELAYS, MAX_REASON
 
 SNOOZE_HOURS = ((1, "1 hour"), (4, "4 hours"), (24, "1 day"), (72, "3 days"), (168, "1 week"))
 
@@ -20,7 +17,7 @@ class BulkReleaseForm(forms.Form):
         max_length=MAX_REASON,
         error_messages={"required": "Say why: the reason stays in the history of every lock."},
     )
-    lock_delay_seconds = forms.TypedChoiceField(coerce=int, choices=DELAYS, initial=0)
+    lock_delay_seconds = forms.TypedChoiceField(coerce=int, choices=LOCK_DELAYS, initial=0)
     typed = forms.CharField(required=False, strip=True)
 
     def __init__(self, *args: Any, phrase: str, must_type: bool, **kwargs: Any) -> None:
@@ -53,7 +50,7 @@ class ForceReleaseForm(forms.Form):
         max_length=MAX_REASON,
         error_messages={"required": "Say why: the reason stays in the history."},
     )
-    lock_delay_seconds = forms.TypedChoiceField(coerce=int, choices=DELAYS, initial=0)
+    lock_delay_seconds = forms.TypedChoiceField(coerce=int, choices=LOCK_DELAYS, initial=0)
     typed_name = forms.CharField(required=False, strip=True)
 
     def __init__(self, *args: Any, name: str, must_type_name: bool, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Who stands in line in the demo: for a minute at most, as requests do, and then they ask again."""
+"""Waiters of the demo: they wait for a minute at most, as requests do, and then ask again."""
 
 import uuid
 from dataclasses import dataclass
@@ -11,46 +11,46 @@ from locks.models import Space, Token, Waiter
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asker:
+class DemoWaiter:
     name: str
     owner: str
     token: Token
 
 
 def holder_id(token: Token, session_id: uuid.UUID | None = None) -> str:
-    """The pseudonym that the engine would give."""
+    """The pseudonym that the engine assigns."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT octo_holder_id(%s, %s)", [token.public_id, session_id])
         return str(cursor.fetchone()[0])
 
 
-class Line:
+class DemoQueue:
     def __init__(self, *, space: Space) -> None:
         self._space = space
-        self._askers: list[Asker] = []
+        self._waiters: list[DemoWaiter] = []
 
-    def stand(self, name: str, *, token: Token, owners: tuple[str, ...], now: datetime) -> None:
-        """They have come one after the other within the last minute."""
-        for place, owner in enumerate(owners):
-            asker = Asker(name=name, owner=owner, token=token)
-            self._askers.append(asker)
-            self._wait(asker, since=now - MAX_WAIT * 0.9 * (1 - place / len(owners)))
+    def add(self, name: str, *, token: Token, owners: tuple[str, ...], now: datetime) -> None:
+        """They have arrived one after the other within the last minute."""
+        for index, owner in enumerate(owners):
+            waiter = DemoWaiter(name=name, owner=owner, token=token)
+            self._waiters.append(waiter)
+            self._enqueue(waiter, since=now - MAX_WAIT * 0.9 * (1 - index / len(owners)))
 
-    def leave(self, asker: Asker) -> None:
-        self._askers.remove(asker)
+    def remove(self, waiter: DemoWaiter) -> None:
+        self._waiters.remove(waiter)
 
-    def ask_again(self, *, now: datetime) -> tuple[list[str], list[Asker]]:
-        """The names that somebody has waited for in vain, and those who found theirs free and now take it."""
-        in_line = Waiter.objects.filter(space=self._space)
-        in_line.filter(deadline_at__lte=now).delete()
-        waiting = set(in_line.values_list("name", "owner"))
+    def ask_again(self, *, now: datetime) -> tuple[list[str], list[DemoWaiter]]:
+        """The names whose waits timed out, and the waiters whose lock is free now."""
+        waiters = Waiter.objects.filter(space=self._space)
+        waiters.filter(deadline_at__lte=now).delete()
+        waiting = set(waiters.values_list("name", "owner"))
         held = self.held()
-        asking = [asker for asker in self._askers if (asker.name, asker.owner) not in waiting]
-        for asker in asking:
-            if asker.name in held:
-                self._wait(asker, since=now)
-        free = {asker.name: asker for asker in reversed(asking) if asker.name not in held}
-        return [asker.name for asker in asking], list(free.values())
+        timed_out = [waiter for waiter in self._waiters if (waiter.name, waiter.owner) not in waiting]
+        for waiter in timed_out:
+            if waiter.name in held:
+                self._enqueue(waiter, since=now)
+        free = {waiter.name: waiter for waiter in reversed(timed_out) if waiter.name not in held}
+        return [waiter.name for waiter in timed_out], list(free.values())
 
     def held(self) -> set[str]:
         with connection.cursor() as cursor:
@@ -59,9 +59,13 @@ class Line:
             )
             return {name for (name,) in cursor.fetchall()}
 
-    def _wait(self, asker: Asker, *, since: datetime) -> None:
-        # Of no server: nobody hands them anything, they find out when they ask again.
+    def _enqueue(self, waiter: DemoWaiter, *, since: datetime) -> None:
+        # Without a server process, so that no lease is handed over to them.
         Waiter.objects.create(
-            space=self._space, name=asker.name, token=asker.token, owner=asker.owner, enqueued_at=since,
+            space=self._space,
+            name=waiter.name,
+            token=waiter.token,
+            owner=waiter.owner,
+            enqueued_at=since,
             deadline_at=since + MAX_WAIT,
-        )  # fmt: skip
+        )

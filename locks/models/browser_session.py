@@ -1,9 +1,9 @@
-"""A browser in which somebody is signed in, or on the way to: Django's session, with what its owner wants to know.
+"""Django's session with its user, address, user agent and last use, so that the account page can list and end sessions.
 
-The key is a digest of what the browser keeps in its cookie, so whoever reads the table can be nobody. Ending a session
-is deleting its row.
+The key is a digest of the cookie, so a leaked table gives no access. A session is ended by deleting its row.
 """
 
+from importlib import import_module
 from typing import Any
 
 from django.conf import settings
@@ -14,12 +14,12 @@ from django.db.models.functions import Now
 
 
 class BrowserSession(AbstractBaseSession):
-    # What a page calls it by.
+    # Names the session on pages, which must not show its key.
     public_id = models.UUIDField(db_default=RandomUUID(), unique=True, editable=False)
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="browser_sessions"
     )
-    # Where it began.
+    # Of the request that started the session.
     address = models.GenericIPAddressField(null=True)
     user_agent = models.TextField(default="")
     signed_in_at = models.DateTimeField(db_default=Now())
@@ -30,15 +30,14 @@ class BrowserSession(AbstractBaseSession):
         db_table = "octo_browser_session"
 
     def __str__(self) -> str:
-        return f"{self.user or 'nobody'} from {self.address or 'an unknown address'}"
+        return f"{self.user or 'anonymous'} from {self.address or 'an unknown address'}"
 
     @classmethod
     def get_session_store_class(cls) -> Any:
-        from locks.browser_sessions import SessionStore
+        return import_module(settings.SESSION_ENGINE).SessionStore
 
-        return SessionStore
-
+    # Django's store passes these three arguments only.
     def save(self, *, force_insert: bool = False, force_update: bool = False, using: str | None = None) -> None:  # type: ignore[override]
-        """What the store saves is what the session contains; when it was seen is written elsewhere."""
+        """An update by the session store leaves `seen_at` alone: it is written separately."""
         changed = ("session_data", "expire_date", "user") if force_update else None
         super().save(force_insert=force_insert, force_update=force_update, using=using, update_fields=changed)

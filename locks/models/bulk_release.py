@@ -1,7 +1,7 @@
-"""A force-release of many locks: what somebody chose, under which fencing tokens, and what became of each.
+"""A force-release of many locks: the selected leases by fencing token, and the outcome of each.
 
-Prepared when the choice is made, so that the preview, the task and the result speak of the same leases. Confirmed by a
-person, then worked off by a task in small transactions; a row without an outcome has not been tried.
+The selection is stored when it is made, so that preview, task and result refer to the same leases. After a user has
+confirmed it, a task releases the locks in small transactions; an item without an outcome has not been tried.
 """
 
 from django.conf import settings
@@ -29,19 +29,19 @@ class ItemOutcome(models.TextChoices):
 class BulkRelease(models.Model):
     space = models.ForeignKey(Space, on_delete=models.PROTECT, related_name="bulk_releases", db_index=False)
     state = models.TextField(choices=BulkReleaseState, default=BulkReleaseState.PREPARED)
-    # What was selected, in words, and how many locks that were.
+    # Describes the selection to people.
     selection_label = models.TextField()
     total = models.PositiveIntegerField()
     reason = models.TextField(default="")
     lock_delay_seconds = models.PositiveSmallIntegerField(default=0)
-    # Who prepared and confirmed it, with the name as it was: each lock's event bears it.
+    # The user who confirmed it (before: prepared it), with the name at that time, for the events of the locks.
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
     requested_by_name = models.TextField()
     address = models.GenericIPAddressField(null=True)
     request_id = models.TextField(null=True)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     confirmed_at = models.DateTimeField(null=True)
-    # The last time a task got on with it: one that has not for long was killed.
+    # Set by each chunk. If it is old, the task was lost.
     last_progress_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
 
@@ -61,7 +61,7 @@ class BulkRelease(models.Model):
 
 
 class BulkReleaseItem(models.Model):
-    """One lock of a batch, as it was shown to whoever confirmed."""
+    """One lock of a batch, as shown in the preview."""
 
     batch = models.ForeignKey(BulkRelease, on_delete=models.CASCADE, related_name="rows", db_index=False)
     position = models.PositiveIntegerField()
@@ -69,7 +69,7 @@ class BulkReleaseItem(models.Model):
     fencing_token = models.BigIntegerField()
     owner = models.TextField(null=True)
     outcome = models.TextField(choices=ItemOutcome, null=True)
-    # The event that records the release; or, if the lock had changed hands, who held it then.
+    # The event of the release; or, on a fencing mismatch, the owner at that time.
     event_id = models.BigIntegerField(null=True)
     current_owner = models.TextField(null=True)
 
@@ -78,7 +78,7 @@ class BulkReleaseItem(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("batch", "position"), name="bulk_release_item_position_is_unique"),
         )
-        # Those still to be tried have none.
+        # The next chunk is read by outcome IS NULL.
         indexes = (models.Index(fields=("batch", "outcome", "position"), name="bulk_release_item_by_outcome"),)
 
     def __str__(self) -> str:

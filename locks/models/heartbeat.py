@@ -1,4 +1,4 @@
-"""What runs beside the server (Celery's worker and beat) says here that it is alive."""
+"""Heartbeats of the background processes: Celery's workers and beat."""
 
 from django.db import models
 from django.db.models.functions import Now

@@ -1,4 +1,4 @@
-"""An invitation to a team: a link that works once, until it expires. Only the digest of its secret is kept."""
+"""An invitation to a team: a link that works once, until it expires. Only the digest of its secret is stored."""
 
 from django.conf import settings
 from django.db import models
@@ -12,7 +12,7 @@ class Invite(models.Model):
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="invites")
     role = models.CharField(max_length=8, choices=Role)
     digest = models.BinaryField(max_length=32, unique=True, editable=False)
-    # For whoever looks at the list; nothing depends on it.
+    # Shown in the list of invitations.
     note = models.CharField(max_length=100, blank=True, default="")
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")

@@ -1,4 +1,4 @@
-"""How much of its tries each account and address has used up. See `locks.services.login_throttle`."""
+"""Counters of sign-in attempts by account and network. See `locks.services.login_throttle`."""
 
 from django.conf import settings
 from django.db import models
@@ -6,10 +6,10 @@ from django.db.models.functions import Now
 
 
 class LoginThrottle(models.Model):
-    """One of a fixed number of counters for each kind, so that no flood makes the table grow."""
+    """One of a fixed number of buckets for each limit, so that a flood cannot make the table grow."""
 
     bucket = models.CharField(primary_key=True, max_length=40)
-    # Every try moves it on; one that would move it too far ahead of the clock is refused.
+    # Each attempt moves it forward; an attempt that would move it too far ahead of the clock is rejected.
     next_free_at = models.DateTimeField(db_default=Now())
     last_logged_at = models.DateTimeField(null=True)
 
@@ -21,7 +21,8 @@ class LoginThrottle(models.Model):
 
 
 class KnownNetwork(models.Model):
-    """A network from which somebody has signed in: strangers elsewhere cannot keep them out there."""
+    """A network from which a user has signed in. Its attempts are counted separately, so that attempts from other
+    networks cannot lock the user out."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="known_networks")
     network = models.CharField(max_length=50)

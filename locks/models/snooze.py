@@ -1,4 +1,4 @@
-"""A stuck lock that somebody knows about: left out of the inbox until a time, for this holder only."""
+"""A stuck lock that is hidden from the inbox until a time, for its present lease only."""
 
 from django.conf import settings
 from django.db import models
@@ -10,7 +10,7 @@ from locks.models.space import Space
 class Snooze(models.Model):
     space = models.ForeignKey(Space, on_delete=models.CASCADE, related_name="snoozes", db_index=False)
     lock_name = models.TextField(db_collation="C")
-    # The next holder has another one, and is not snoozed.
+    # The next lease has another one, so the snooze does not apply to it.
     fencing_token = models.BigIntegerField()
     until = models.DateTimeField()
     note = models.TextField()

@@ -1,4 +1,4 @@
-"""Spaces: where lock names are unique, and what limits hold there."""
+"""Spaces: each is a set of unique lock names with its own limits."""
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -19,23 +19,23 @@ class Space(models.Model):
     default_ttl_seconds = models.PositiveIntegerField(
         default=60,
         validators=[MinValueValidator(1)],
-        help_text="TTL of a lease when the request names none.",
+        help_text="TTL of a lease when the request has none.",
     )
     max_ttl_seconds = models.PositiveIntegerField(
         default=86_400,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_TTL_SECONDS)],
-        help_text="Longest TTL that a request may ask for.",
+        help_text="Maximum TTL of a request.",
     )
     max_hold_seconds = models.PositiveIntegerField(
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text="Longest total hold: renewals are refused after it. Empty: no limit.",
+        help_text="Maximum total hold: later renewals are rejected. Empty: no limit.",
     )
     max_metadata_length = models.PositiveIntegerField(
         default=1_024,
         validators=[MaxValueValidator(MAX_METADATA)],
-        help_text="Longest metadata, in characters.",
+        help_text="Maximum length of metadata, in characters.",
     )
     max_live_locks = models.PositiveIntegerField(
         default=100_000,
@@ -55,8 +55,8 @@ class Space(models.Model):
     )
     dedupe_by_metadata = models.BooleanField(
         default=False,
-        help_text="Asking again with the same token and the same metadata returns the lease one has, as "
-        "OctoStore does. Off: only an idempotency key or a session does.",
+        help_text="A repeated acquire with the same token and metadata returns the existing lease, as in OctoStore. "
+        "Off: only an idempotency key or a session identifies the holder.",
     )
     allow_non_expiring_tokens = models.BooleanField(
         default=False, help_text="Whether tokens without an expiry may be issued."
@@ -87,22 +87,21 @@ class Space(models.Model):
         return f"{self.team.slug}/{self.slug}"
 
     def clean(self) -> None:
-        """Limits that contradict each other are refused together, each where it can be mended."""
-        wrong: dict[str, str] = {}
+        errors: dict[str, str] = {}
         if self.default_ttl_seconds and self.max_ttl_seconds and self.default_ttl_seconds > self.max_ttl_seconds:
-            wrong["default_ttl_seconds"] = f"At most the longest TTL, which is {self.max_ttl_seconds} s."
+            errors["default_ttl_seconds"] = f"At most the maximum TTL, which is {self.max_ttl_seconds} s."
         if self.max_hold_seconds and self.max_ttl_seconds and self.max_hold_seconds < self.max_ttl_seconds:
-            wrong["max_hold_seconds"] = (
-                f"At least the longest TTL, which is {self.max_ttl_seconds} s: otherwise nobody could have that. "
-                "Lower the longest TTL first, or leave this empty."
+            errors["max_hold_seconds"] = (
+                f"At least the maximum TTL, which is {self.max_ttl_seconds} s. Lower the maximum TTL first, or leave "
+                "this empty."
             )
-        if wrong:
-            raise ValidationError(wrong)
+        if errors:
+            raise ValidationError(errors)
 
 
 class SpaceUsage(models.Model):
-    """How many locks of a space were live when somebody last counted. Refreshed at most once a second, so
-    that acquire can hold a limit without counting."""
+    """The number of live locks of a space, refreshed at most once a second, so that acquire can enforce the limit
+    without counting."""
 
     space = models.OneToOneField(Space, on_delete=models.CASCADE, primary_key=True, related_name="usage")
     live_locks = models.PositiveIntegerField(default=0)

@@ -8,9 +8,9 @@ class TaskRun(models.Model):
     name = models.TextField(primary_key=True)
     finished_at = models.DateTimeField(db_default=Now())
     duration_ms = models.BigIntegerField()
-    # How long the task was in the queue before a worker took it; null when that is not known.
+    # Time in the queue before a worker took the task; null if unknown.
     queued_ms = models.BigIntegerField(null=True)
-    # What it did, or what went wrong, in a few words.
+    # A short result, or the error.
     outcome = models.TextField()
     failed = models.BooleanField()
 

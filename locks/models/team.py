@@ -1,11 +1,11 @@
-"""Teams, and who belongs to them as what."""
+"""Teams, and the role of each member."""
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models.functions import Now
 
-# First parts of paths under /ui/ that are no team's; a team of that name could not be reached. A test compares them.
+# First path segments under /ui/ that belong to pages: a team with such a slug could not be reached. A test compares.
 RESERVED_SLUGS = frozenset({"account", "accounts", "confirm", "join", "sign-in", "sign-out", "teams", "theme"})
 
 
@@ -29,7 +29,7 @@ class Team(models.Model):
 
     def clean(self) -> None:
         if self.slug in RESERVED_SLUGS:
-            raise ValidationError({"slug": "This address is taken by a page of Octoadmin itself. Take another."})
+            raise ValidationError({"slug": "This slug is reserved for a page of Octoadmin. Choose another one."})
 
 
 class Membership(models.Model):

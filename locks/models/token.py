@@ -1,4 +1,6 @@
-"""Bearer tokens. Only the digest is kept; the plaintext exists in the answer that issues it."""
+"""Bearer tokens. Only the digest is stored; the plaintext appears only in the response that issues the token."""
+
+from typing import Self
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -25,6 +27,16 @@ PRESETS: dict[str, tuple[Scope, ...]] = {
 }
 
 
+class TokenQuerySet(models.QuerySet["Token"]):
+    def active(self) -> Self:
+        """Neither revoked nor expired. In an archived space such a token is valid again once the space is restored."""
+        return self.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None)
+
+    def valid(self) -> Self:
+        """Tokens that the API accepts now. The SQL view octo_live_token states the same rule for the engine."""
+        return self.active().filter(space__archived_at=None)
+
+
 class Token(models.Model):
     space = models.ForeignKey(Space, on_delete=models.PROTECT, related_name="tokens")
     name = models.CharField(
@@ -44,17 +56,19 @@ class Token(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     expires_at = models.DateTimeField(null=True, blank=True)
-    # Rotated: a newer token has taken over its name; it works on until it expires.
+    # A newer token has the same name. This one stays valid until it expires.
     rotated_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_used_address = models.GenericIPAddressField(null=True, blank=True, editable=False)
     last_used_agent = models.CharField(max_length=200, blank=True, default="", editable=False)
 
+    objects = TokenQuerySet.as_manager()
+
     class Meta:
         db_table = "octo_token"
         constraints = (
-            # A name stands for one user of the space, so its history keeps the names of tokens long gone.
+            # Revoked and rotated tokens keep their names in the history.
             models.UniqueConstraint(
                 fields=("space", "name"),
                 condition=Q(revoked_at__isnull=True, rotated_at__isnull=True),

@@ -1,4 +1,4 @@
-"""A person who signs in to the dashboard."""
+"""A user of the dashboard."""
 
 from typing import Any, ClassVar
 
@@ -10,11 +10,12 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Lower
 
 
+# Generic to the type checker only: at run time the class takes no parameter.
 class UserManager(auth_models.UserManager):  # type: ignore[type-arg]
     @transaction.atomic
-    def create_superuser(self, *args: Any, **terms: Any) -> Any:
-        """Together with what whoever listens writes about it."""
-        return super().create_superuser(*args, **terms)
+    def create_superuser(self, *args: Any, **fields: Any) -> Any:
+        """In one transaction with what signal receivers write, such as the audit event of `createsuperuser`."""
+        return super().create_superuser(*args, **fields)
 
 
 class User(AbstractUser):
@@ -28,7 +29,7 @@ class User(AbstractUser):
                 name="user_name_is_unique_in_any_case",
                 violation_error_message="This user name is taken. Names are compared without regard to case.",
             ),
-            # Signing in by e-mail must lead to one person. People without an address are allowed.
+            # An e-mail address must identify one user at sign-in. Users without an address are allowed.
             models.UniqueConstraint(
                 Lower("email"),
                 condition=~models.Q(email=""),
@@ -38,16 +39,19 @@ class User(AbstractUser):
         )
 
     @classmethod
-    def answering_to(cls, name: str) -> "QuerySet[User]":
-        """Whoever signs in by that: a user name, or an e-mail address. One for all must not be the other for somebody
-        else, or they could not get in."""
+    def with_login(cls, name: str) -> "QuerySet[User]":
+        """Users whose user name or e-mail address is `name`, in any case."""
         return cls.objects.filter(Q(username__iexact=name) | Q(email__iexact=name, email__gt=""))
 
     def clean(self) -> None:
-        """Two names, or two addresses, that are the same are left to the constraints."""
+        """A user name must not be the e-mail address of another user, or the sign-in would be ambiguous. Equal user
+        names and equal addresses are left to the constraints."""
         super().clean()
         others = User.objects.exclude(pk=self.pk)
-        for name, taken in ((self.username, others.filter(email__iexact=self.username)),
-                            (self.email, others.filter(username__iexact=self.email))):  # fmt: skip
-            if name and taken.exists():
-                raise ValidationError(f"Somebody else signs in as {name}.")
+        same_login = (
+            (self.username, others.filter(email__iexact=self.username)),
+            (self.email, others.filter(username__iexact=self.email)),
+        )
+        for name, users in same_login:
+            if name and users.exists():
+                raise ValidationError(f"Another user signs in as {name}.")

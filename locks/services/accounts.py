@@ -1,4 +1,4 @@
-"""What people change about themselves: their name and address, their password, where they are signed in."""
+"""A user's own account: profile, password and browser sessions."""
 
 from uuid import UUID
 
@@ -12,52 +12,54 @@ from locks.models import BrowserSession, EventKind, User
 from locks.services import social_accounts
 from locks.services.audit import Actor, record
 
+MAX_SESSIONS_LISTED = 100
+
 
 @transaction.atomic
 def change_profile(*, actor: Actor, user: User, first_name: str, last_name: str, email: str) -> bool:
-    """False if nothing is new."""
-    wanted = {"first_name": first_name, "last_name": last_name, "email": email}
-    changed = [name for name, value in wanted.items() if getattr(user, name) != value]
+    """False if nothing has changed."""
+    fields = {"first_name": first_name, "last_name": last_name, "email": email}
+    changed = [name for name, value in fields.items() if getattr(user, name) != value]
     if changed:
         for name in changed:
-            setattr(user, name, wanted[name])
+            setattr(user, name, fields[name])
         user.save(update_fields=changed)
         if "email" in changed:
-            social_accounts.forget_addresses(user)
+            social_accounts.delete_verified_emails(user)
         record(EventKind.PROFILE_CHANGED, actor=actor, detail={"changed": changed})
     return bool(changed)
 
 
 @transaction.atomic
 def change_password(*, actor: Actor, request: HttpRequest, user: User, password: str) -> None:
-    """Ends every other session: whoever knew the old one is out."""
-    had_one = user.has_usable_password()
+    """Ends all other sessions of the user."""
+    is_first = not user.has_usable_password()
     user.set_password(password)
     user.save(update_fields=["password"])
     update_session_auth_hash(request, user)
-    ended, _ = _others(request=request, user=user).delete()
-    record(EventKind.PASSWORD_CHANGED, actor=actor, detail={"first": not had_one, "sessions_ended": ended})
+    ended, _ = _other_sessions(request=request, user=user).delete()
+    record(EventKind.PASSWORD_CHANGED, actor=actor, detail={"first": is_first, "sessions_ended": ended})
 
 
 @transaction.atomic
 def set_password(*, actor: Actor, user: User, password: str) -> None:
-    """For somebody else, or for whoever has forgotten theirs."""
+    """For a password that another person sets."""
     user.set_password(password)
     user.save(update_fields=["password"])
-    note_new_password(actor=actor, user=user)
+    record_password_set(actor=actor, user=user)
 
 
 @transaction.atomic
-def note_new_password(*, actor: Actor, user: User) -> None:
-    """For one that somebody else has set. Ends every session: whoever knew the old one is out."""
+def record_password_set(*, actor: Actor, user: User) -> None:
+    """After another person has set a user's password. Ends all sessions of the user."""
     detail = {"person": user.get_username(), "sessions_ended": end_sessions(user)}
     record(EventKind.PASSWORD_CHANGED, actor=actor, detail=detail)
 
 
 def is_last_superuser(user: User) -> bool:
-    """Inside a transaction: whether nobody else could do in the console what they can. Locks all who could."""
-    able = User.objects.filter(is_superuser=True, is_staff=True, is_active=True).order_by("pk")
-    return list(able.select_for_update(no_key=True)) == [user]
+    """Whether no other superuser can use the admin console. Locks all superusers, so call it inside a transaction."""
+    superusers = User.objects.filter(is_superuser=True, is_staff=True, is_active=True).order_by("pk")
+    return list(superusers.select_for_update(no_key=True)) == [user]
 
 
 def end_sessions(user: User) -> int:
@@ -66,37 +68,37 @@ def end_sessions(user: User) -> int:
 
 
 def sessions_of(user: User) -> list[BrowserSession]:
-    return list(BrowserSession.objects.filter(user=user).order_by("-seen_at")[:100])
+    return list(BrowserSession.objects.filter(user=user).order_by("-seen_at")[:MAX_SESSIONS_LISTED])
 
 
 @transaction.atomic
 def revoke_session(*, actor: Actor, user: User, public_id: UUID) -> bool:
-    """Takes effect with its next request. False if it is gone already."""
-    found = BrowserSession.objects.filter(user=user, public_id=public_id).first()
-    if found is None:
+    """Takes effect with the session's next request. False if there is no such session."""
+    session = BrowserSession.objects.filter(user=user, public_id=public_id).first()
+    if session is None:
         return False
-    found.delete()
-    record(EventKind.SESSIONS_REVOKED, actor=actor, detail={"sessions": 1, "address": found.address})
+    session.delete()
+    record(EventKind.SESSIONS_REVOKED, actor=actor, detail={"sessions": 1, "address": session.address})
     return True
 
 
 @transaction.atomic
 def revoke_other_sessions(*, actor: Actor, request: HttpRequest, user: User) -> int:
-    ended, _ = _others(request=request, user=user).delete()
+    ended, _ = _other_sessions(request=request, user=user).delete()
     record(EventKind.SESSIONS_REVOKED, actor=actor, detail={"sessions": ended})
     return ended
 
 
 @transaction.atomic
 def sign_out_everywhere(*, actor: Actor, user: User) -> int:
-    ended, _ = BrowserSession.objects.filter(user=user).delete()
+    ended = end_sessions(user)
     record(EventKind.SESSIONS_REVOKED, actor=actor, detail={"sessions": ended, "this_one_too": True})
     return ended
 
 
-def is_this(request: HttpRequest, session: BrowserSession) -> bool:
+def is_current_session(request: HttpRequest, session: BrowserSession) -> bool:
     return session.session_key == digest(request.session.session_key or "")
 
 
-def _others(*, request: HttpRequest, user: User) -> QuerySet[BrowserSession]:
+def _other_sessions(*, request: HttpRequest, user: User) -> QuerySet[BrowserSession]:
     return BrowserSession.objects.filter(user=user).exclude(session_key=digest(request.session.session_key or ""))

@@ -1,7 +1,7 @@
-"""Force-release of many locks: prepared, confirmed by a person, worked off in small transactions, stopped on demand.
+"""Force-release of many locks: prepared, confirmed by a user, released in small transactions, stopped on demand.
 
-A chunk of locks, their events and what is noted in the batch are one transaction, so a worker that is killed in the
-middle leaves nothing half done, and whoever goes on starts at the first row without an outcome.
+The locks of a chunk, their events and the outcomes are one transaction. After a worker was killed, the next one starts
+at the first item without an outcome.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Count, Q
 from django.db.models.functions import Now
 
-from locks.engine import requests, results
+from locks.engine import results
 from locks.engine.execution import run
 from locks.engine.operations import force_release
 from locks.engine.verdicts import Verdict
@@ -28,17 +28,18 @@ from locks.models import (
     User,
 )
 from locks.services.audit import Actor, record
+from locks.services.force_release import authorized_by, force_release_request
 
-CHUNK = 100
-# A batch that no task got on with for this long was left by one that died.
-STALLED = timedelta(seconds=5)
-# What was prepared and never confirmed.
-FORGET_PREPARED = timedelta(days=1)
+CHUNK_SIZE = 100
+# Without progress for this long, the task of a batch counts as lost.
+STALLED_AFTER = timedelta(seconds=5)
+# Batches that were never confirmed are purged after this time.
+PREPARED_RETENTION = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectedLock:
-    """A lock as somebody saw it. `owner` is None if it has changed since."""
+    """A lock as it was shown when it was selected. `owner` is None if it has changed since."""
 
     name: str
     fencing_token: int
@@ -68,12 +69,18 @@ def prepare(*, space: Space, user: User, selection_label: str, locks: Sequence[S
 
 @transaction.atomic
 def confirm(*, batch: BulkRelease, actor: Actor, reason: str, lock_delay_seconds: int) -> bool:
-    """False if it was confirmed before: of two clicks the second changes nothing."""
+    """False if it was confirmed before, as by the second click of two."""
     confirmed = BulkRelease.objects.filter(pk=batch.pk, state=BulkReleaseState.PREPARED).update(
-        state=BulkReleaseState.CONFIRMED, reason=reason, lock_delay_seconds=lock_delay_seconds, confirmed_at=Now(),
-        last_progress_at=Now(), requested_by_id=actor.id, requested_by_name=actor.name, address=actor.address,
+        state=BulkReleaseState.CONFIRMED,
+        reason=reason,
+        lock_delay_seconds=lock_delay_seconds,
+        confirmed_at=Now(),
+        last_progress_at=Now(),
+        requested_by_id=actor.id,
+        requested_by_name=actor.name,
+        address=actor.address,
         request_id=actor.request_id,
-    )  # fmt: skip
+    )
     if confirmed:
         detail = {"batch": batch.pk, "locks": batch.total, "selection": batch.selection_label}
         record(EventKind.BULK_RELEASE_STARTED, actor=actor, space=batch.space, reason=reason, detail=detail)
@@ -82,23 +89,20 @@ def confirm(*, batch: BulkRelease, actor: Actor, reason: str, lock_delay_seconds
 
 @transaction.atomic
 def stop(*, batch: BulkRelease, actor: Actor) -> bool:
-    """What has not been tried is left alone. False if it was over already."""
-    found = BulkRelease.objects.select_for_update().filter(pk=batch.pk, state=BulkReleaseState.CONFIRMED).first()
-    if found is None:
+    """Locks that were not tried yet stay held. False if the batch has ended already."""
+    running = BulkRelease.objects.select_for_update().filter(pk=batch.pk, state=BulkReleaseState.CONFIRMED).first()
+    if running is None:
         return False
-    left = found.rows.filter(outcome=None).update(outcome=ItemOutcome.NOT_ATTEMPTED)
-    BulkRelease.objects.filter(pk=found.pk).update(state=BulkReleaseState.STOPPED, ended_at=Now())
-    record(
-        EventKind.BULK_RELEASE_STOPPED, actor=actor, space=found.space, reason=found.reason,
-        detail={"batch": found.pk, "left": left, **_counts(found)},
-    )  # fmt: skip
+    left = running.rows.filter(outcome=None).update(outcome=ItemOutcome.NOT_ATTEMPTED)
+    BulkRelease.objects.filter(pk=running.pk).update(state=BulkReleaseState.STOPPED, ended_at=Now())
+    detail = {"batch": running.pk, "left": left, **_counts(running)}
+    record(EventKind.BULK_RELEASE_STOPPED, actor=actor, space=running.space, reason=running.reason, detail=detail)
     return True
 
 
 @transaction.atomic
-def release_some(batch_id: int) -> bool:
-    """Tries the next locks of a batch, and tells whether there is more to do. Of two that call it at once, one leaves
-    it to the other."""
+def release_next_chunk(batch_id: int) -> bool:
+    """False if the batch has ended, or if another worker is releasing it now."""
     batch = (
         BulkRelease.objects.select_for_update(skip_locked=True, of=("self",))
         .select_related("space")
@@ -107,66 +111,59 @@ def release_some(batch_id: int) -> bool:
     )
     if batch is None:
         return False
-    tried = list(batch.rows.filter(outcome=None).order_by("position")[:CHUNK])
-    if not tried:
+    items = list(batch.rows.filter(outcome=None).order_by("position")[:CHUNK_SIZE])
+    if not items:
         BulkRelease.objects.filter(pk=batch.pk).update(
             state=BulkReleaseState.FINISHED, ended_at=Now(), last_progress_at=Now()
         )
-        record(
-            EventKind.BULK_RELEASE_FINISHED, actor=_actor(batch), space=batch.space, reason=batch.reason,
-            detail={"batch": batch.pk, **_counts(batch)},
-        )  # fmt: skip
+        actor, detail = _requested_by(batch, Channel.TASK), {"batch": batch.pk, **_counts(batch)}
+        record(EventKind.BULK_RELEASE_FINISHED, actor=actor, space=batch.space, reason=batch.reason, detail=detail)
         return False
-    for row, outcome in zip(tried, run(force_release([_request(batch, row) for row in tried])), strict=True):
-        _note(row, outcome)
-    BulkReleaseItem.objects.bulk_update(tried, ["outcome", "event_id", "current_owner"])
+    caller = authorized_by(_requested_by(batch, Channel.WEB), space_id=batch.space_id)
+    requests = [
+        force_release_request(
+            caller,
+            name=item.lock_name,
+            reason=batch.reason,
+            fencing_token=item.fencing_token,
+            lock_delay_seconds=batch.lock_delay_seconds,
+            detail={"batch": batch.pk},
+        )
+        for item in items
+    ]
+    for item, result in zip(items, run(force_release(requests)), strict=True):
+        _set_outcome(item, result)
+    BulkReleaseItem.objects.bulk_update(items, ["outcome", "event_id", "current_owner"])
     BulkRelease.objects.filter(pk=batch.pk).update(last_progress_at=Now())
     return True
 
 
 @transaction.atomic
 def requeue_stalled() -> list[int]:
-    """Batches that were confirmed but that nobody works on: their task was lost or its worker killed. Noted, so that
-    the next look does not find the same ones while their new task is still queued."""
-    found = BulkRelease.objects.filter(state=BulkReleaseState.CONFIRMED, last_progress_at__lt=Now() - STALLED)
-    batches = list(found.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True)[:10])
+    """Confirmed batches whose task was lost. They count as in progress again, so that the next call does not return
+    them while their new task is still queued."""
+    stalled = BulkRelease.objects.filter(state=BulkReleaseState.CONFIRMED, last_progress_at__lt=Now() - STALLED_AFTER)
+    batches = list(stalled.select_for_update(skip_locked=True).order_by("pk").values_list("pk", flat=True)[:10])
     BulkRelease.objects.filter(pk__in=batches).update(last_progress_at=Now())
     return batches
 
 
 def purge(*, days: int) -> None:
-    """What was prepared and never confirmed, and what was over before the history began."""
-    BulkRelease.objects.filter(state=BulkReleaseState.PREPARED, created_at__lt=Now() - FORGET_PREPARED).delete()
+    """Batches that were never confirmed, and those that ended before the audit history begins."""
+    BulkRelease.objects.filter(state=BulkReleaseState.PREPARED, created_at__lt=Now() - PREPARED_RETENTION).delete()
     BulkRelease.objects.filter(ended_at__lt=Now() - timedelta(days=days)).delete()
 
 
-def _request(batch: BulkRelease, row: BulkReleaseItem) -> requests.ForceRelease:
-    return requests.ForceRelease(
-        digest=None,
-        space_id=batch.space_id,
-        actor_id=batch.requested_by_id,
-        actor_name=batch.requested_by_name,
-        channel=Channel.WEB.value,
-        address=batch.address,
-        request_id=batch.request_id,
-        name=row.lock_name,
-        reason=batch.reason,
-        guard=row.fencing_token,
-        lock_delay_seconds=batch.lock_delay_seconds,
-        detail={"batch": batch.pk},
-    )
-
-
-def _note(row: BulkReleaseItem, outcome: results.ForceReleased) -> None:
-    match outcome.verdict:
+def _set_outcome(item: BulkReleaseItem, result: results.ForceReleased) -> None:
+    match result.verdict:
         case Verdict.RELEASED:
-            row.outcome, row.event_id = ItemOutcome.RELEASED, outcome.event_id
+            item.outcome, item.event_id = ItemOutcome.RELEASED, result.event_id
         case Verdict.FENCING_MISMATCH:
-            row.outcome, row.current_owner = ItemOutcome.FENCING_MISMATCH, outcome.owner
+            item.outcome, item.current_owner = ItemOutcome.FENCING_MISMATCH, result.owner
         case Verdict.NOT_HELD:
-            row.outcome = ItemOutcome.NOT_HELD
+            item.outcome = ItemOutcome.NOT_HELD
         case _:
-            raise AssertionError(outcome.verdict)
+            raise AssertionError(result.verdict)
 
 
 def _counts(batch: BulkRelease) -> dict[str, int]:
@@ -176,8 +173,12 @@ def _counts(batch: BulkRelease) -> dict[str, int]:
     )
 
 
-def _actor(batch: BulkRelease) -> Actor:
+def _requested_by(batch: BulkRelease, channel: Channel) -> Actor:
     return Actor(
-        kind=ActorKind.USER, id=batch.requested_by_id, name=batch.requested_by_name, channel=Channel.TASK,
-        address=batch.address, request_id=batch.request_id,
-    )  # fmt: skip
+        kind=ActorKind.USER,
+        id=batch.requested_by_id,
+        name=batch.requested_by_name,
+        channel=channel,
+        address=batch.address,
+        request_id=batch.request_id,
+    )

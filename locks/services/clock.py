@@ -1,4 +1,4 @@
-"""The database's clock, for actions that decide by it."""
+"""The database's clock, for services that decide by it."""
 
 from datetime import datetime
 
@@ -7,7 +7,7 @@ from django.db.models import DateTimeField, Func
 
 
 class ClockTimestamp(Func):
-    """At this moment, not at the beginning of the statement or transaction."""
+    """The present time; Django's `Now()` is the start of the statement."""
 
     function = "clock_timestamp"
     template = "%(function)s()"
@@ -17,5 +17,5 @@ class ClockTimestamp(Func):
 def now() -> datetime:
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
-        (moment,) = cursor.fetchone()
-    return moment  # type: ignore[no-any-return]
+        now: datetime = cursor.fetchone()[0]
+    return now

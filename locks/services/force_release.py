@@ -1,7 +1,7 @@
-"""Taking leases back from many holders at once: those of a token, or all of a space.
+"""Force-release: the one place that builds its requests, and the release of all leases of a token or a space.
 
-Through the engine, in batches, each lease guarded by the fencing token that was seen: what has changed hands meanwhile
-is looked at again.
+Each lease is released under the fencing token that was read. A lock whose fencing token has changed meanwhile is read
+again by the next batch.
 """
 
 from collections import Counter
@@ -20,9 +20,47 @@ from locks.models import Lock, Space, Token
 from locks.services import clock
 from locks.services.audit import Actor
 
-BATCH = 500
-# Of half a million leases somebody would wait too long; what is left runs out by itself, and the answer says so.
+BATCH_SIZE = 500
+# Bounds the time of one call. Leases beyond it expire by themselves; callers report how many are left.
 MAX_BATCHES = 40
+
+MAX_REASON = 500
+LOCK_DELAYS = ((0, "No delay: the next claim takes it"), (10, "10 seconds"), (30, "30 seconds"), (60, "1 minute"))
+
+
+def authorized_by(actor: Actor, *, space_id: int) -> dict[str, Any]:
+    """The caller of a request whose authorization was checked in Python, so that the statement checks no token."""
+    return {
+        "digest": None,
+        "space_id": space_id,
+        "actor_kind": actor.kind,
+        "actor_id": actor.id,
+        "actor_name": actor.name,
+        "channel": actor.channel,
+        "address": actor.address,
+        "request_id": actor.request_id,
+    }
+
+
+def force_release_request(
+    caller: dict[str, Any],
+    *,
+    name: str,
+    reason: str,
+    fencing_token: int | None,
+    lock_delay_seconds: int | None = None,
+    detail: dict[str, int | str] | None = None,
+) -> ForceRelease:
+    """`caller` comes from `authorized_by`, or from the API with the digest of a token that the statement checks. With a
+    `fencing_token` only that lease is released."""
+    return ForceRelease(
+        name=name,
+        reason=reason,
+        guard=fencing_token,
+        lock_delay_seconds=lock_delay_seconds,
+        detail=detail,
+        **caller,
+    )
 
 
 def live_leases(*, space: Space, token: Token | None = None) -> QuerySet[Lock]:
@@ -31,45 +69,42 @@ def live_leases(*, space: Space, token: Token | None = None) -> QuerySet[Lock]:
     )
     if token is None:
         return held
-    takers = _with_successors(Token.objects.filter(space=space, name=token.name)).filter(heir=token.pk)
-    return held.filter(token__in=takers.values("pk"))
+    predecessors = _with_current_token(Token.objects.filter(space=space, name=token.name))
+    return held.filter(token__in=predecessors.filter(current=token.pk).values("pk"))
 
 
 def held_by_token(*, space: Space) -> dict[int, int]:
-    taken = dict(live_leases(space=space).values_list("token").annotate(Count("pk")).order_by())
+    """The number of live leases by token. Leases of a rotated token count for its successor."""
+    acquired = dict(live_leases(space=space).values_list("token").annotate(Count("pk")).order_by())
     held: Counter[int] = Counter()
-    for taker, heir in _with_successors(Token.objects.filter(pk__in=taken)).values_list("pk", "heir"):
-        held[heir] += taken[taker]
+    for token, current in _with_current_token(Token.objects.filter(pk__in=acquired)).values_list("pk", "current"):
+        held[current] += acquired[token]
     return held
 
 
-def _with_successors(tokens: QuerySet[Token]) -> QuerySet[Any]:
-    return tokens.annotate(heir=Func(F("pk"), function="octo_current_token", output_field=BigIntegerField()))
+def _with_current_token(tokens: QuerySet[Token]) -> QuerySet[Any]:
+    return tokens.annotate(current=Func(F("pk"), function="octo_current_token", output_field=BigIntegerField()))
 
 
 def force_release_all(*, actor: Actor, space: Space, token: Token | None = None, reason: str) -> int:
-    """Frees them and tells how many. To be called after the commit that keeps new ones from being taken: it waits for
-    claims that were under way then, and takes what those got as well."""
+    """The number of leases released. Call it after the commit that prevents new leases: it waits for the claims that
+    were running then, and releases what they acquired as well."""
     since = clock.now()
-    released = _force_release_all(actor=actor, space=space, token=token, reason=reason)
+    released = _release_in_batches(actor=actor, space=space, token=token, reason=reason)
     wait_for_statements(since)
-    return released + _force_release_all(actor=actor, space=space, token=token, reason=reason)
+    return released + _release_in_batches(actor=actor, space=space, token=token, reason=reason)
 
 
-def _force_release_all(*, actor: Actor, space: Space, token: Token | None, reason: str) -> int:
+def _release_in_batches(*, actor: Actor, space: Space, token: Token | None, reason: str) -> int:
+    caller = authorized_by(actor, space_id=space.pk)
     released = 0
     for _batch in range(MAX_BATCHES):
-        seen = live_leases(space=space, token=token).order_by("name").values_list("name", "fencing_token")[:BATCH]
-        asked = [
-            ForceRelease(
-                digest=None, space_id=space.pk, actor_kind=actor.kind, actor_id=actor.id, actor_name=actor.name,
-                channel=actor.channel, address=actor.address, request_id=actor.request_id, name=name, reason=reason,
-                guard=fencing_token,
-            )
-            for name, fencing_token in seen
-        ]  # fmt: skip
-        if not asked:
+        leases = live_leases(space=space, token=token).order_by("name").values_list("name", "fencing_token")
+        batch = [
+            force_release_request(caller, name=name, reason=reason, fencing_token=fencing_token)
+            for name, fencing_token in leases[:BATCH_SIZE]
+        ]
+        if not batch:
             break
-        outcomes = run(force_release(asked))
-        released += sum(outcome.verdict == Verdict.RELEASED for outcome in outcomes)
+        released += sum(result.verdict == Verdict.RELEASED for result in run(force_release(batch)))
     return released

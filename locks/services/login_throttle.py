@@ -1,12 +1,13 @@
-"""Slows guessing of passwords and codes, by account and by address, without keeping anybody out of their own place.
+"""Throttles guesses of passwords and codes, by account and by network, without locking users out.
 
-A try is counted before it is judged, in a transaction of its own, so a thousand at once are a thousand tries, whichever
-process they come to. Who tries from a network from which that account was used before is counted by themselves; all
-strangers to an account share one allowance besides their own. A stranger can use up the strangers' tries, no more.
+An attempt is counted before it is checked, in a transaction of its own, so parallel attempts count in every process.
+Attempts from a network from which the account was used before are counted separately. Attempts from all other
+networks share one limit per account besides their own, so they can exhaust that shared limit but nothing else.
 
-The buckets are a fixed number of rows: an account and a network choose one by a keyed hash, which nobody outside can
-aim. What is typed as a name counts as typed, known or not, so being slowed tells nothing either. Besides, each account
-has one allowance under all its names: when that is used up, whoever signs in is told what a wrong password is told.
+The buckets are a fixed number of rows; a keyed hash of account and network chooses one, so an attacker cannot aim at
+the bucket of another account. A name is counted as it was typed, whether it exists or not, so a throttled answer does
+not reveal accounts. In addition each account has one limit under all its names; beyond it, the answer is that for a
+wrong password.
 """
 
 import hashlib
@@ -19,136 +20,135 @@ from ipaddress import ip_address, ip_network
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import F
 from django.db.models.functions import Now
 
 from locks.models import EventKind, KnownNetwork, LoginThrottle, User
 from locks.services.audit import Actor, record
 
-COUNTERS = 65_536
-# Addresses that a person is remembered to have used, and for how long.
+BUCKETS = 65_536
 MAX_KNOWN_NETWORKS = 20
 KNOWN_NETWORK_DAYS = 90
-# However long it is refused, the history says so once a minute.
-RECORD_EVERY = timedelta(minutes=1)
+# Rejected attempts are recorded at most this often.
+RECORD_INTERVAL = timedelta(minutes=1)
 
 
 class ThrottleScope(StrEnum):
-    """What is tried. Each has buckets of its own."""
+    """What is guessed. Each scope has its own buckets."""
 
-    PASSWORD = "password"  # noqa: S105 -- the name of a gate
-    # The account that a name leads to: its user name and its address share this one.
+    PASSWORD = "password"  # noqa: S105 -- the name of a scope
+    # The account of a name: its user name and its e-mail address share this limit.
     ACCOUNT = "account"
     CODE = "code"
     CONFIRMATION = "confirmation"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Allowance:
-    """So many tries at once, then one in so many seconds."""
+class Limit:
+    """`burst` attempts at once, then one every `seconds`."""
 
     name: str
-    at_once: int
+    burst: int
     seconds: int
 
 
-KNOWN_NETWORK = Allowance(name="own", at_once=10, seconds=30)
-UNKNOWN_NETWORK = Allowance(name="pair", at_once=5, seconds=60)
-ALL_UNKNOWN_NETWORKS = Allowance(name="strangers", at_once=20, seconds=60)
-PER_NETWORK = Allowance(name="network", at_once=30, seconds=10)
+KNOWN_NETWORK = Limit(name="own", burst=10, seconds=30)
+UNKNOWN_NETWORK = Limit(name="pair", burst=5, seconds=60)
+ALL_UNKNOWN_NETWORKS = Limit(name="strangers", burst=20, seconds=60)
+PER_NETWORK = Limit(name="network", burst=30, seconds=10)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One that is allowed. It counts until it is forgiven."""
+    """An attempt that was counted and may be checked."""
 
-    buckets: dict[str, Allowance]
+    buckets: dict[str, Limit]
 
 
 class TooMany(Exception):
-    """Not judged at all, whether it would have been right or not."""
+    """The attempt was rejected without a check."""
 
     def __init__(self, *, seconds: int) -> None:
-        super().__init__(f"too many tries; the next one in {seconds} s")
+        super().__init__(f"too many attempts; the next one in {seconds} s")
         self.seconds = seconds
 
 
-def check(*, gate: ThrottleScope, who: str, user: User | None, actor: Actor) -> Attempt:
-    """Counts a try. Raises TooMany if there were too many."""
-    buckets = _counters(gate=gate, who=who, user=user, address=actor.address)
-    refused = _take(buckets)
-    if refused is None:
+def check(*, scope: ThrottleScope, subject: str, user: User | None, actor: Actor) -> Attempt:
+    """Counts an attempt. Raises TooMany if a limit is exceeded."""
+    buckets = _buckets(scope=scope, subject=subject, user=user, address=actor.address)
+    rejected = _take(buckets)
+    if rejected is None:
         return Attempt(buckets=buckets)
-    bucket, wait = refused
-    fresh = LoginThrottle.objects.filter(bucket=bucket).exclude(last_logged_at__gt=Now() - RECORD_EVERY)
+    bucket, wait = rejected
+    unrecorded = LoginThrottle.objects.filter(bucket=bucket).exclude(last_logged_at__gt=Now() - RECORD_INTERVAL)
     with transaction.atomic():
-        if fresh.update(last_logged_at=Now()):
-            record(EventKind.SIGN_IN_SLOWED, actor=actor, detail={"gate": gate, "by": buckets[bucket].name})
+        if unrecorded.update(last_logged_at=Now()):
+            record(EventKind.SIGN_IN_SLOWED, actor=actor, detail={"gate": scope, "by": buckets[bucket].name})
     raise TooMany(seconds=wait)
 
 
-def reset(tried: Attempt) -> None:
-    """It was right: the pair starts afresh, what is shared with others gets this one try back."""
-    mine = [key for key, allowance in tried.buckets.items() if allowance in (KNOWN_NETWORK, UNKNOWN_NETWORK)]
-    LoginThrottle.objects.filter(bucket__in=mine).update(next_free_at=Now())
-    for key, allowance in tried.buckets.items():
-        if key not in mine:
-            with connection.cursor() as cursor:
-                cursor.execute(
-                    "UPDATE octo_login_throttle SET next_free_at = next_free_at - %s * interval '1 s' WHERE bucket = %s",
-                    [allowance.seconds, key],
-                )
+def reset(attempt: Attempt) -> None:
+    """After a successful attempt: empties the buckets of this account and network, and refunds one attempt to buckets
+    that are shared."""
+    own = [key for key, limit in attempt.buckets.items() if limit in (KNOWN_NETWORK, UNKNOWN_NETWORK)]
+    LoginThrottle.objects.filter(bucket__in=own).update(next_free_at=Now())
+    for key, limit in attempt.buckets.items():
+        if key not in own:
+            refunded = F("next_free_at") - timedelta(seconds=limit.seconds)
+            LoginThrottle.objects.filter(bucket=key).update(next_free_at=refunded)
 
 
 def record_network(*, user: User, address: str | None) -> None:
     network = _network(address)
     KnownNetwork.objects.bulk_create(
         [KnownNetwork(user=user, network=network, last_used_at=Now())],
-        update_conflicts=True, unique_fields=["user", "network"], update_fields=["last_used_at"],
-    )  # fmt: skip
-    known = KnownNetwork.objects.filter(user=user).order_by("-last_used_at")
-    KnownNetwork.objects.filter(user=user).exclude(
-        pk__in=list(known.values_list("pk", flat=True)[:MAX_KNOWN_NETWORKS])
-    ).delete()
+        update_conflicts=True,
+        unique_fields=["user", "network"],
+        update_fields=["last_used_at"],
+    )
+    known = KnownNetwork.objects.filter(user=user)
+    latest = known.order_by("-last_used_at").values_list("pk", flat=True)[:MAX_KNOWN_NETWORKS]
+    known.exclude(pk__in=list(latest)).delete()
 
 
 def purge() -> None:
-    """Counters that allow everything again, and addresses nobody came from for long."""
+    """Buckets that are empty again, and networks that were not used for KNOWN_NETWORK_DAYS."""
     LoginThrottle.objects.filter(next_free_at__lt=Now() - timedelta(hours=1)).delete()
     KnownNetwork.objects.filter(last_used_at__lt=Now() - timedelta(days=KNOWN_NETWORK_DAYS)).delete()
 
 
-def _counters(*, gate: ThrottleScope, who: str, user: User | None, address: str | None) -> dict[str, Allowance]:
+def _buckets(*, scope: ThrottleScope, subject: str, user: User | None, address: str | None) -> dict[str, Limit]:
     network = _network(address)
-    # Asked for nobody too, so that it takes as long.
-    is_familiar = KnownNetwork.objects.filter(user_id=user.pk if user else 0, network=network).exists()
-    chosen: list[tuple[Allowance, tuple[str, ...]]] = (
-        [(KNOWN_NETWORK, (who, network))]
-        if is_familiar
-        else [(UNKNOWN_NETWORK, (who, network)), (ALL_UNKNOWN_NETWORKS, (who,)), (PER_NETWORK, (network,))]
+    # Also queried for unknown names, so that the time of the answer does not reveal accounts.
+    is_known = KnownNetwork.objects.filter(user_id=user.pk if user else 0, network=network).exists()
+    limits: list[tuple[Limit, tuple[str, ...]]] = (
+        [(KNOWN_NETWORK, (subject, network))]
+        if is_known
+        else [(UNKNOWN_NETWORK, (subject, network)), (ALL_UNKNOWN_NETWORKS, (subject,)), (PER_NETWORK, (network,))]
     )
-    if gate is ThrottleScope.ACCOUNT:
-        # Beside the gate of the password, which counts the network.
-        chosen = [one for one in chosen if one[0] is not PER_NETWORK]
-    return {_counter(gate, allowance, parts): allowance for allowance, parts in chosen}
+    if scope is ThrottleScope.ACCOUNT:
+        # It is checked beside PASSWORD, which counts the network.
+        limits = [(limit, parts) for limit, parts in limits if limit is not PER_NETWORK]
+    return {_bucket(scope, limit, parts): limit for limit, parts in limits}
 
 
-def _counter(gate: ThrottleScope, allowance: Allowance, parts: tuple[str, ...]) -> str:
-    message = "\0".join((gate, allowance.name, *parts)).encode()
-    found = hmac.digest(settings.SECRET_KEY.encode(), message, hashlib.sha256)
-    return f"{gate}:{allowance.name}:{int.from_bytes(found[:8]) % COUNTERS}"
+def _bucket(scope: ThrottleScope, limit: Limit, parts: tuple[str, ...]) -> str:
+    message = "\0".join((scope, limit.name, *parts)).encode()
+    digest = hmac.digest(settings.SECRET_KEY.encode(), message, hashlib.sha256)
+    return f"{scope}:{limit.name}:{int.from_bytes(digest[:8]) % BUCKETS}"
 
 
 def _network(address: str | None) -> str:
-    """One subscriber: an IPv4 address, or the 64 bits of an IPv6 one that they cannot choose."""
+    """One subscriber: an IPv4 address, or the /64 network of an IPv6 address."""
     if address is None:
         return "unknown"
-    found = ip_address(address)
-    return str(ip_network((found, 64), strict=False) if found.version == 6 else found)
+    ip = ip_address(address)
+    return str(ip_network((ip, 64), strict=False) if ip.version == 6 else ip)
 
 
 @transaction.atomic
-def _take(buckets: dict[str, Allowance]) -> tuple[str, int] | None:
-    """One try of each, or of none: then the bucket that has none left, and the seconds until it has."""
+def _take(buckets: dict[str, Limit]) -> tuple[str, int] | None:
+    """Counts one attempt in every bucket, or in none: then returns the fullest bucket and the seconds to wait."""
     keys = sorted(buckets)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -156,28 +156,28 @@ def _take(buckets: dict[str, Allowance]) -> tuple[str, int] | None:
             "ON CONFLICT DO NOTHING",
             [keys],
         )
-        # Always in the same order, so that two tries never wait for each other.
+        # Locked in one order, so that attempts cannot deadlock.
         cursor.execute(
             "SELECT bucket, next_free_at, clock_timestamp() FROM octo_login_throttle "
             "WHERE bucket = ANY(%s) ORDER BY bucket FOR UPDATE",
             [keys],
         )
-        found: list[tuple[str, datetime, datetime]] = cursor.fetchall()
-        now = max(row[2] for row in found)
+        rows: list[tuple[str, datetime, datetime]] = cursor.fetchall()
+        now = max(row[2] for row in rows)
         waits: dict[str, float] = {}
-        moved: list[datetime] = []
-        for key, next_free_at, _now in found:
-            allowance = buckets[key]
-            used = max(next_free_at, now) + timedelta(seconds=allowance.seconds)
-            waits[key] = (used - now).total_seconds() - allowance.seconds * allowance.at_once
-            moved.append(used)
-        worst = max(waits, key=lambda key: waits[key])
-        if waits[worst] > 0:
-            return worst, math.ceil(waits[worst])
+        next_free: list[datetime] = []
+        for key, next_free_at, _now in rows:
+            limit = buckets[key]
+            moved = max(next_free_at, now) + timedelta(seconds=limit.seconds)
+            waits[key] = (moved - now).total_seconds() - limit.seconds * limit.burst
+            next_free.append(moved)
+        fullest = max(waits, key=lambda key: waits[key])
+        if waits[fullest] > 0:
+            return fullest, math.ceil(waits[fullest])
         cursor.execute(
             "UPDATE octo_login_throttle SET next_free_at = moved.next_free_at "
             "FROM unnest(%s::text[], %s::timestamptz[]) AS moved (bucket, next_free_at) "
             "WHERE octo_login_throttle.bucket = moved.bucket",
-            [keys, moved],
+            [keys, next_free],
         )
     return None

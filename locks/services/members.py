@@ -1,4 +1,4 @@
-"""Who belongs to a team, and as what. A team always keeps an admin who can sign in."""
+"""Members of a team and their roles. A team always keeps an admin who can sign in."""
 
 from django.db import transaction
 
@@ -12,21 +12,21 @@ class LastAdmin(Exception):
     """The team would be left without an admin."""
 
 
-class NoMember(Exception):
-    """They are not, or no longer, in the team."""
+class NotAMember(Exception):
+    """The user is not, or no longer, a member of the team."""
 
 
 @transaction.atomic
 def change_role(*, actor: Actor, by: User, team: Team, member: User, role: Role) -> bool:
-    """False if they have that role already."""
+    """False if the member has that role already."""
     lock_team_as_admin(team=team, by=by)
     membership = _membership(team, member)
     before = Role(membership.role)
     if before == role:
         return False
     if before == Role.ADMIN:
-        _keep_an_admin_besides(team, member)
-        invites.revoke_those_of(actor=actor, team=team, inviter=member)
+        _require_other_admin(team, member)
+        invites.revoke_all_by(actor=actor, team=team, inviter=member)
     membership.role = role
     membership.save(update_fields=["role"])
     detail = {"person": member.get_username(), "from": before.value, "to": role.value}
@@ -37,42 +37,43 @@ def change_role(*, actor: Actor, by: User, team: Team, member: User, role: Role)
 @transaction.atomic
 def remove(*, actor: Actor, by: User, team: Team, member: User) -> None:
     lock_team_as_admin(team=team, by=by)
-    _end(actor=actor, team=team, member=member, kind=EventKind.MEMBER_REMOVED)
+    _delete_membership(actor=actor, team=team, member=member, kind=EventKind.MEMBER_REMOVED)
 
 
 @transaction.atomic
 def leave(*, actor: Actor, team: Team, member: User) -> None:
     Team.objects.select_for_update(no_key=True).get(pk=team.pk)
-    _end(actor=actor, team=team, member=member, kind=EventKind.MEMBER_LEFT)
+    _delete_membership(actor=actor, team=team, member=member, kind=EventKind.MEMBER_LEFT)
 
 
 def teams_without_other_admin(member: User) -> list[Team]:
-    """Inside a transaction: those that would have no admin if they could not sign in. Locks all their teams."""
-    theirs = Team.objects.filter(memberships__user=member).order_by("pk")
-    teams = list(theirs.select_for_update(no_key=True, of=("self",)))
+    """Teams of which the member is the only admin who can sign in. Locks all teams of the member, so call it inside a
+    transaction."""
+    teams_of_member = Team.objects.filter(memberships__user=member).order_by("pk")
+    teams = list(teams_of_member.select_for_update(no_key=True, of=("self",)))
     admins = Membership.objects.filter(team__in=teams, role=Role.ADMIN)
-    led = set(admins.filter(user=member).values_list("team_id", flat=True))
+    administered = set(admins.filter(user=member).values_list("team_id", flat=True))
     others = set(admins.filter(user__is_active=True).exclude(user=member).values_list("team_id", flat=True))
-    return [team for team in teams if team.pk in led - others]
+    return [team for team in teams if team.pk in administered - others]
 
 
-def _end(*, actor: Actor, team: Team, member: User, kind: EventKind) -> None:
+def _delete_membership(*, actor: Actor, team: Team, member: User, kind: EventKind) -> None:
     membership = _membership(team, member)
     if membership.role == Role.ADMIN:
-        _keep_an_admin_besides(team, member)
-        invites.revoke_those_of(actor=actor, team=team, inviter=member)
+        _require_other_admin(team, member)
+        invites.revoke_all_by(actor=actor, team=team, inviter=member)
     record(kind, actor=actor, team=team, detail={"person": member.get_username(), "role": membership.role})
     membership.delete()
 
 
 def _membership(team: Team, member: User) -> Membership:
-    found = Membership.objects.filter(team=team, user=member).first()
-    if found is None:
-        raise NoMember
-    return found
+    membership = Membership.objects.filter(team=team, user=member).first()
+    if membership is None:
+        raise NotAMember
+    return membership
 
 
-def _keep_an_admin_besides(team: Team, member: User) -> None:
+def _require_other_admin(team: Team, member: User) -> None:
     others = Membership.objects.filter(team=team, role=Role.ADMIN, user__is_active=True).exclude(user=member)
     if not others.exists():
         raise LastAdmin

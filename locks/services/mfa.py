@@ -1,7 +1,7 @@
-"""Second factors: one-time codes of an app, passkeys, and recovery codes for the day when both are lost.
+"""Second factors: one-time codes (TOTP), passkeys, and recovery codes.
 
-django-allauth keeps them and does the arithmetic; what is added, used up and removed is recorded here. A code works
-once, whichever process it comes to: how far the counter has come stands in the row, locked while it is checked.
+django-allauth stores them and does the cryptography; this module records changes in the audit history. A one-time code
+works once: the row keeps the last counter that was used, and is locked while a code is checked.
 """
 
 from typing import Any
@@ -25,9 +25,9 @@ MAX_NAME = 60
 
 
 def factors_of(user: User) -> "QuerySet[Any]":
-    """Those that count: of a kind that is switched on."""
-    found: QuerySet[Any] = Authenticator.objects.filter(user_id=user.pk, type__in=settings.MFA_SUPPORTED_TYPES)
-    return found.order_by("created_at")
+    """Factors of the kinds that are enabled in the settings."""
+    factors: QuerySet[Any] = Authenticator.objects.filter(user_id=user.pk, type__in=settings.MFA_SUPPORTED_TYPES)
+    return factors.order_by("created_at")
 
 
 def has_second_factor(user: User) -> bool:
@@ -35,22 +35,23 @@ def has_second_factor(user: User) -> bool:
 
 
 def is_mfa_required(user: User) -> bool:
-    """An admin somewhere, who has yet to set up the second factor that the server wants of admins."""
+    """Whether the user is an admin who must set up a second factor before acting as one."""
     if not settings.SECOND_FACTOR_FOR_ADMINS or has_second_factor(user):
         return False
     return user.is_superuser or user.is_staff or Membership.objects.filter(user=user, role=Role.ADMIN).exists()
 
 
 def mfa_required(user: User) -> Any:
-    """The same as a part of a query, for whoever is an admin in it; None if the server wants no second factor."""
+    """The same as a query condition, for rows in which the user is an admin. None if the server requires no second
+    factor."""
     if not settings.SECOND_FACTOR_FOR_ADMINS:
         return None
     return ~Exists(factors_of(user).exclude(type=Kind.RECOVERY_CODES))
 
 
 @transaction.atomic
-def add_codes(*, actor: Actor, user: User, secret: str) -> list[str]:
-    """The recovery codes, if these are the first: shown once."""
+def add_totp(*, actor: Actor, user: User, secret: str) -> list[str]:
+    """Returns recovery codes, to be shown once, if this is the first factor."""
     TOTP.activate(user, secret)
     record(EventKind.SECOND_FACTOR_ADDED, actor=actor, detail={"kind": "codes"})
     return _first_recovery_codes(user)
@@ -74,31 +75,30 @@ def remove(*, actor: Actor, user: User, factor: Authenticator) -> None:
 
 @transaction.atomic
 def make_recovery_codes(*, actor: Actor, user: User) -> list[str]:
-    """New ones; the old ones work no more."""
+    """Replaces the old codes."""
     User.objects.select_for_update().get(pk=user.pk)
     Authenticator.objects.filter(user_id=user.pk, type=Kind.RECOVERY_CODES).delete()
     record(EventKind.RECOVERY_CODES_MADE, actor=actor)
-    made: list[str] = RecoveryCodes.activate(user).generate_codes()
-    return made
+    return _generate_recovery_codes(user)
 
 
 def recovery_codes_left(user: User) -> int:
-    found = factors_of(user).filter(type=Kind.RECOVERY_CODES).first()
-    return len(RecoveryCodes(found).get_unused_codes()) if found else 0
+    factor = factors_of(user).filter(type=Kind.RECOVERY_CODES).first()
+    return len(RecoveryCodes(factor).get_unused_codes()) if factor else 0
 
 
 @transaction.atomic
 def use_code(*, user: User, code: str) -> Authenticator | None:
-    """The factor that a code is of, used up with it. None if it is of none."""
-    typed = code.replace(" ", "").replace("-", "")
+    """Marks the code as used, and returns its factor; None if the code is wrong."""
+    code = code.replace(" ", "").replace("-", "")
     for factor in factors_of(user).exclude(type=Kind.WEBAUTHN).select_for_update():
         if factor.type == Kind.TOTP:
-            counter = matching_counter(decrypt(factor.data["secret"]), typed)
+            counter = matching_counter(decrypt(factor.data["secret"]), code)
             if counter is not None and counter > factor.data.get("last_counter", 0):
                 factor.data["last_counter"] = counter
                 factor.save(update_fields=["data"])
                 return factor
-        elif RecoveryCodes(factor).validate_code(typed):
+        elif RecoveryCodes(factor).validate_code(code):
             return factor
     return None
 
@@ -114,5 +114,9 @@ def matching_counter(secret: str, code: str) -> int | None:
 def _first_recovery_codes(user: User) -> list[str]:
     if factors_of(user).filter(type=Kind.RECOVERY_CODES).exists():
         return []
-    made: list[str] = RecoveryCodes.activate(user).generate_codes()
-    return made
+    return _generate_recovery_codes(user)
+
+
+def _generate_recovery_codes(user: User) -> list[str]:
+    codes: list[str] = RecoveryCodes.activate(user).generate_codes()
+    return codes

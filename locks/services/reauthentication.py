@@ -1,6 +1,6 @@
-"""Proving again that it is you: sensitive acts want a proof that is fresh.
+"""Reauthentication: sensitive actions require a proof of identity that is not older than FRESH_SECONDS.
 
-Signing in counts as one. When the proof was given stands in the session, so that each browser has its own.
+Signing in counts as a proof. Its time is stored in the session, so each browser has its own.
 """
 
 import time
@@ -21,25 +21,26 @@ _KEY = "confirmed_at"
 
 
 @receiver(user_logged_in)
-def remember(sender: Any, request: HttpRequest, **_: Any) -> None:
+def store_proof_time(sender: Any, request: HttpRequest, **_: Any) -> None:
     request.session[_KEY] = int(time.time())
 
 
 def is_fresh(request: HttpRequest) -> bool:
-    at = request.session.get(_KEY)
-    # A proof from the future is none: clocks are set back sometimes.
-    return isinstance(at, int) and 0 <= time.time() - at < FRESH_SECONDS
+    confirmed_at = request.session.get(_KEY)
+    # After a clock was set back, a time in the future does not count.
+    return isinstance(confirmed_at, int) and 0 <= time.time() - confirmed_at < FRESH_SECONDS
 
 
-def confirm(*, request: HttpRequest, user: User, actor: Actor, method: str, is_right: Callable[[], bool]) -> bool:
-    """Looks at a proof, unless it was tried too often: then it raises TooMany."""
-    tried = login_throttle.check(
-        gate=login_throttle.ThrottleScope.CONFIRMATION, who=str(user.pk), user=user, actor=actor
+def confirm(*, request: HttpRequest, user: User, actor: Actor, method: str, verify: Callable[[], bool]) -> bool:
+    """Verifies a proof. Raises TooMany instead after too many attempts."""
+    attempt = login_throttle.check(
+        scope=login_throttle.ThrottleScope.CONFIRMATION, subject=str(user.pk), user=user, actor=actor
     )
-    right = is_right()
+    verified = verify()
+    kind = EventKind.CONFIRMED if verified else EventKind.CONFIRMATION_FAILED
     with transaction.atomic():
-        record(EventKind.CONFIRMED if right else EventKind.CONFIRMATION_FAILED, actor=actor, detail={"method": method})
-        if right:
-            login_throttle.reset(tried)
-            remember(sender=User, request=request)
-    return right
+        record(kind, actor=actor, detail={"method": method})
+        if verified:
+            login_throttle.reset(attempt)
+            store_proof_time(sender=User, request=request)
+    return verified

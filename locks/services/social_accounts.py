@@ -1,11 +1,12 @@
-"""Accounts at providers that people sign in with, and the addresses that are known to be theirs.
+"""Accounts at external providers (GitHub, OpenID Connect), and verified e-mail addresses.
 
-An address is verified when a provider that the person has proved to own says so, or when a superuser has entered it in
-the console. What somebody typed into their own profile is not.
+An address is verified if a provider account that the user has connected confirms it, or if a superuser has entered it
+in the admin console. An address that users enter in their own profile is not.
 """
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import chain, count
 
 from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
@@ -19,25 +20,31 @@ from locks.services.audit import Actor, record
 _NOT_IN_NAMES = re.compile(r"[^\w.@+-]+", re.ASCII)
 
 
-def find_by_address(verified: Sequence[str]) -> User | None:
-    """Whose address one of these is, verified on our side too, and still the one in their profile."""
+def find_by_email(verified: Sequence[str]) -> User | None:
+    """The user with one of these addresses, if it is verified here too and still the one in the user's profile."""
     lowered = [address.lower() for address in verified]
-    known = EmailAddress.objects.annotate(lowered=Lower("email"), theirs=Lower("user__email"))
-    found = known.filter(lowered__in=lowered, theirs=F("lowered"), verified=True).select_related("user").first()
-    return found.user if found else None
+    addresses = EmailAddress.objects.annotate(lowered=Lower("email"), in_profile=Lower("user__email"))
+    match = addresses.filter(lowered__in=lowered, in_profile=F("lowered"), verified=True).select_related("user").first()
+    return match.user if match else None
 
 
-def is_taken(address: str) -> bool:
+def is_email_taken(address: str) -> bool:
     return User.objects.filter(email__iexact=address).exists()
 
 
 @transaction.atomic
-def add_person(
-    *, address: str, wanted_name: str, first_name: str, last_name: str, provider: str,
+def create_user(
+    *,
+    email: str,
+    preferred_name: str,
+    first_name: str,
+    last_name: str,
+    provider: str,
     make_actor: Callable[[User], Actor],
-) -> User:  # fmt: skip
-    """Without a password, and in no team yet."""
-    user = User(username=_free_name(wanted_name), email=address, first_name=first_name[:150], last_name=last_name[:150])
+) -> User:
+    """A user without a password and without a team."""
+    username = _unused_username(preferred_name)
+    user = User(username=username, email=email, first_name=first_name[:150], last_name=last_name[:150])
     user.set_unusable_password()
     user.save()
     record(EventKind.PERSON_ADDED, actor=make_actor(user), detail={"through": provider})
@@ -59,30 +66,26 @@ def disconnect(*, actor: Actor, account: SocialAccount, provider: str) -> None:
     record(EventKind.ACCOUNT_DISCONNECTED, actor=actor, detail={"provider": provider})
 
 
-def record_refusal(*, actor: Actor, provider: str, because: str) -> None:
-    record(EventKind.SIGN_IN_FAILED, actor=actor, detail={"method": provider, "because": because})
+def record_rejection(*, actor: Actor, provider: str, reason: str) -> None:
+    record(EventKind.SIGN_IN_FAILED, actor=actor, detail={"method": provider, "because": reason})
 
 
 @transaction.atomic
 def mark_email_verified(user: User) -> None:
-    """The address in their profile is theirs: whoever a provider vouches for with it is them."""
+    """The address in the user's profile; a provider that confirms it then signs in as this user."""
     EmailAddress.objects.filter(user=user).delete()
-    # Somebody else may have had it verified before they changed theirs.
+    # Another user may have verified the address before changing to another one.
     EmailAddress.objects.filter(email__iexact=user.email).delete()
     if user.email:
         EmailAddress.objects.create(user=user, email=user.email.lower(), verified=True, primary=True)
 
 
-def forget_addresses(user: User) -> None:
+def delete_verified_emails(user: User) -> None:
     EmailAddress.objects.filter(user=user).delete()
 
 
-def _free_name(wanted: str) -> str:
-    name = _NOT_IN_NAMES.sub("-", wanted).strip("-")[:140] or "person"
+def _unused_username(preferred: str) -> str:
+    name = _NOT_IN_NAMES.sub("-", preferred).strip("-")[:140] or "person"
     taken = set(User.objects.filter(username__istartswith=name).values_list(Lower("username"), flat=True))
-    tried = name
-    number = 2
-    while tried.lower() in taken:
-        tried = f"{name}-{number}"
-        number += 1
-    return tried
+    candidates = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(candidate for candidate in candidates if candidate.lower() not in taken)

@@ -1,4 +1,4 @@
-"""Spaces of a team: make one, change its name and limits, archive and restore it."""
+"""Spaces of a team: create, change, archive and restore."""
 
 from typing import Any
 
@@ -13,28 +13,28 @@ from locks.services.teams import lock_team_as_admin
 
 
 class LocksAreHeld(Exception):
-    """There are live leases, and nobody said that they should be taken back."""
+    """The space has live leases, and the caller did not ask to release them."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
 
 
-class ArchivedAlready(Exception):
-    """Somebody else was first."""
+class AlreadyArchived(Exception):
+    """Another request has archived the space."""
 
 
 class NotArchived(Exception):
-    """Somebody else has restored it already."""
+    """Another request has restored the space."""
 
 
 class LastSpace(Exception):
-    """A team keeps one space, or nobody could reach its pages."""
+    """A team keeps one space, because its pages are reached through a space."""
 
 
 @transaction.atomic
 def create(*, actor: Actor, by: User, team: Team, space: Space) -> Space:
-    """Of a space that was filled in and checked, and is not saved yet."""
+    """Saves a validated, unsaved space."""
     lock_team_as_admin(team=team, by=by)
     space.team = team
     space.save(force_insert=True)
@@ -44,7 +44,7 @@ def create(*, actor: Actor, by: User, team: Team, space: Space) -> Space:
 
 @transaction.atomic
 def change(*, actor: Actor, by: User, space: Space, changes: dict[str, Any]) -> bool:
-    """Takes effect with the next request: every statement reads the limits. False if there was nothing to change."""
+    """Takes effect with the next request: every statement reads the limits. False if nothing has changed."""
     lock_team_as_admin(team=space.team, by=by)
     stored = Space.objects.get(pk=space.pk, archived_at=None)
     before = {field: getattr(stored, field) for field in changes}
@@ -60,10 +60,10 @@ def change(*, actor: Actor, by: User, space: Space, changes: dict[str, Any]) -> 
 
 
 def archive(*, actor: Actor, by: User, space: Space, release: bool) -> int:
-    """From then on its tokens, pages and streams are gone. Tells how many leases were taken back.
+    """Makes tokens, pages and streams of the space unavailable. Returns the number of leases released.
 
-    Not in one transaction: the space is closed first, then whatever was claimed in that moment is looked at. Without
-    `release` such a claim opens it again.
+    Not in one transaction: the space is closed first, then the claims that were running at that moment are checked.
+    Without `release`, such a claim reopens the space and raises LocksAreHeld.
     """
     if not release and (held := live_leases(space=space).count()):
         raise LocksAreHeld(held)
@@ -72,14 +72,14 @@ def archive(*, actor: Actor, by: User, space: Space, release: bool) -> int:
         return force_release_all(actor=actor, space=space, reason=f"the space {space.name} was archived")
     wait_for_statements(clock.now())
     if held := live_leases(space=space).count():
-        _open_again(actor=actor, space=space)
+        _reopen(actor=actor, space=space)
         raise LocksAreHeld(held)
     return 0
 
 
 @transaction.atomic
 def restore(*, actor: Actor, by: User, space: Space) -> None:
-    """Its pages are there again, and its tokens good with the next request, unless they have expired meanwhile."""
+    """Pages are available again, and so are tokens that were not revoked and have not expired."""
     lock_team_as_admin(team=space.team, by=by)
     if not Space.objects.filter(pk=space.pk, archived_at__isnull=False).update(archived_at=None):
         raise NotArchived
@@ -92,12 +92,12 @@ def _close(*, actor: Actor, by: User, space: Space) -> None:
     if not Space.objects.filter(team=space.team, archived_at=None).exclude(pk=space.pk).exists():
         raise LastSpace
     if not Space.objects.filter(pk=space.pk, archived_at=None).update(archived_at=clock.ClockTimestamp()):
-        raise ArchivedAlready
+        raise AlreadyArchived
     record(EventKind.SPACE_ARCHIVED, actor=actor, space=space, detail={"space": space.name})
 
 
 @transaction.atomic
-def _open_again(*, actor: Actor, space: Space) -> None:
+def _reopen(*, actor: Actor, space: Space) -> None:
     Space.objects.filter(pk=space.pk).update(archived_at=None)
     detail = {"space": space.name, "archived": {"from": True, "to": False}}
     reason = "a lock was claimed while it was being archived"

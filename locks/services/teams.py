@@ -1,24 +1,21 @@
-"""Teams: who may change one, and the ways to make and rename one.
+"""Teams: authorization of changes, creation and renaming.
 
-Whatever changes a team first locks its row, so such acts happen one after the other, and each finds the roles as the
-one before left them.
+Every change of a team locks the team's row first, so that changes are serialised and each one sees the present roles.
 """
 
 from django.db import transaction
-from django.db.models import Q
 
 from locks.models import ActorKind, EventKind, Membership, Role, Space, Team, Token, User
 from locks.services.audit import Actor, record
-from locks.services.clock import ClockTimestamp
 
 
 class NotAllowed(Exception):
-    """Whoever acts is not, or no longer, an admin of the team, or a token that is good."""
+    """The actor is not, or no longer, an admin of the team or a valid token."""
 
 
 def reauthorize(*, actor: Actor, space: Space) -> None:
-    """Inside a transaction, for what people and programs may both do. Locks the team; raises NotAllowed unless a person
-    is an admin, or a token is good, at this moment. Whether it has the scope does not change."""
+    """Locks the team, so call it inside a transaction. Raises NotAllowed unless the user is an admin, or the token is
+    valid, at this moment. The scopes of a token do not change, so they are not checked again."""
     if actor.kind == ActorKind.SYSTEM:
         return
     assert actor.id is not None
@@ -26,14 +23,13 @@ def reauthorize(*, actor: Actor, space: Space) -> None:
     if actor.kind == ActorKind.USER:
         allowed = is_admin(team_id=space.team_id, user_id=actor.id)
     else:
-        good = Token.objects.filter(Q(expires_at=None) | Q(expires_at__gt=ClockTimestamp()), revoked_at=None)
-        allowed = good.filter(pk=actor.id, space=space, space__archived_at=None).exists()
+        allowed = Token.objects.valid().filter(pk=actor.id, space=space).exists()
     if not allowed:
         raise NotAllowed
 
 
 def lock_team_as_admin(*, team: Team, by: User) -> Team:
-    """Inside a transaction. Raises NotAllowed unless `by` is an admin at this moment."""
+    """Call it inside a transaction. Raises NotAllowed unless `by` is an admin at this moment."""
     locked = Team.objects.select_for_update(no_key=True).get(pk=team.pk)
     if not is_admin(team_id=team.pk, user_id=by.pk):
         raise NotAllowed
@@ -47,7 +43,7 @@ def is_admin(*, team_id: int, user_id: int) -> bool:
 
 @transaction.atomic
 def create(*, actor: Actor, by: User, name: str, slug: str) -> Team:
-    """With a first space, and whoever made it as its admin."""
+    """With a first space, and `by` as its admin."""
     if not by.is_superuser:
         raise NotAllowed
     team = Team.objects.create(name=name, slug=slug)
@@ -60,7 +56,7 @@ def create(*, actor: Actor, by: User, name: str, slug: str) -> Team:
 
 @transaction.atomic
 def rename(*, actor: Actor, by: User, team: Team, name: str) -> None:
-    """The address stays, so that links do."""
+    """The slug stays, so that links keep working."""
     locked = lock_team_as_admin(team=team, by=by)
     if locked.name == name:
         return

@@ -1,7 +1,7 @@
 """Issuing, rotating and revoking bearer tokens.
 
-`issue` and `rotate` return the plaintext beside the token; nothing else ever sees it. Each act looks again, under the
-team's lock, whether whoever acts still may, and raises NotAllowed if not. So a token that is being revoked issues none.
+`issue` and `rotate` return the plaintext beside the token; it is not stored. Each function checks the authorization of
+the actor again under the team's lock and raises NotAllowed, so a token that is being revoked cannot issue another one.
 """
 
 import hashlib
@@ -18,21 +18,28 @@ from locks.models import EventKind, Scope, Space, Token, User
 from locks.services import clock
 from locks.services.audit import Actor, record
 from locks.services.clock import ClockTimestamp
-from locks.services.force_release import force_release_all, live_leases
+from locks.services.force_release import MAX_REASON, force_release_all, live_leases
 from locks.services.teams import reauthorize
 
 DEFAULT_LIFETIME = timedelta(days=90)
 
 
 class Expiry(Enum):
-    """When a token expires that is given no moment."""
+    """The expiry of a token that is issued without a time."""
 
-    USUAL = "usual"
+    DEFAULT = "default"
     NEVER = "never"
 
 
-def _create(*, space: Space, name: str, scopes: Sequence[str], prefixes: Sequence[str],
-            expires_at: datetime | None, created_by: User | None) -> tuple[str, Token]:  # fmt: skip
+def _create(
+    *,
+    space: Space,
+    name: str,
+    scopes: Sequence[str],
+    prefixes: Sequence[str],
+    expires_at: datetime | None,
+    created_by: User | None,
+) -> tuple[str, Token]:
     plaintext = token_format.generate()
     token = Token.objects.create(
         space=space,
@@ -69,96 +76,97 @@ def issue(
     name: str,
     scopes: Sequence[str],
     prefixes: Sequence[str] = (),
-    expires_at: datetime | Expiry = Expiry.USUAL,
+    expires_at: datetime | Expiry = Expiry.DEFAULT,
     created_by: User | None = None,
 ) -> tuple[str, Token]:
-    """The plaintext, which nothing else will ever see again, and the token."""
     reauthorize(actor=actor, space=space)
-    if expires_at is Expiry.NEVER and not space.allow_non_expiring_tokens:
-        raise MustExpire
     match expires_at:
         case Expiry.NEVER:
-            moment = None
-        case Expiry.USUAL:
-            moment = clock.now() + DEFAULT_LIFETIME
+            if not space.allow_non_expiring_tokens:
+                raise MustExpire
+            expiry = None
+        case Expiry.DEFAULT:
+            expiry = clock.now() + DEFAULT_LIFETIME
         case _:
-            moment = expires_at
+            expiry = expires_at
     plaintext, token = _create(
-        space=space, name=name, scopes=scopes, prefixes=prefixes, expires_at=moment, created_by=created_by
+        space=space, name=name, scopes=scopes, prefixes=prefixes, expires_at=expiry, created_by=created_by
     )
     record(EventKind.TOKEN_ISSUED, actor=actor, space=space, token=token, detail=_detail(token))
     return plaintext, token
 
 
 class NotRotatable(Exception):
-    """The token was rotated, revoked or has expired, maybe just now."""
+    """The token was rotated or revoked, or has expired."""
 
 
 @transaction.atomic
-def rotate(*, actor: Actor, token: Token, overlap: timedelta, lasts: timedelta | None = None) -> tuple[str, Token]:
-    """A new token with the same name and rights; the old one works on for the overlap. The new one expires when the old
-    one would have, unless it is told how long it lasts: a leaked token must not prolong itself. The successor of one
-    that never expires does expire where the space does not allow that any more."""
+def rotate(*, actor: Actor, token: Token, overlap: timedelta, lifetime: timedelta | None = None) -> tuple[str, Token]:
+    """A new token with the same name and scopes; the old one stays valid for the overlap. Without `lifetime` the new
+    token expires when the old one would have, so that a leaked token cannot extend itself. The successor of a token
+    without expiry gets one if the space does not allow such tokens any more."""
     reauthorize(actor=actor, space=token.space)
-    # Locked before it is looked at: a token that is revoked meanwhile must not live on in its successor.
+    # The row is locked while it is checked: a token that is revoked meanwhile must not get a successor.
     old = (
-        Token.objects.select_for_update(of=("self",))
+        Token.objects.valid()
+        .select_for_update(of=("self",))
         .select_related("space")
         .annotate(now=ClockTimestamp())
-        .get(pk=token.pk)
+        .filter(pk=token.pk, rotated_at=None)
+        .first()
     )
-    now: datetime = old.now
-    if old.rotated_at or old.revoked_at or (old.expires_at and old.expires_at <= now):
+    if old is None:
         raise NotRotatable
-    ends = now + overlap
-    if lasts is None and old.expires_at is None and not old.space.allow_non_expiring_tokens:
-        lasts = DEFAULT_LIFETIME
-    expires_at = now + lasts if lasts else old.expires_at
-    old.expires_at = min(old.expires_at, ends) if old.expires_at else ends
+    now: datetime = old.now  # type: ignore[attr-defined]  # annotated above
+    overlap_end = now + overlap
+    if lifetime is None and old.expires_at is None and not old.space.allow_non_expiring_tokens:
+        lifetime = DEFAULT_LIFETIME
+    expires_at = now + lifetime if lifetime else old.expires_at
+    old.expires_at = min(old.expires_at, overlap_end) if old.expires_at else overlap_end
     old.rotated_at = now
     old.save(update_fields=["expires_at", "rotated_at"])
     plaintext, new = _create(
-        space=old.space, name=old.name, scopes=old.scopes, prefixes=old.prefixes,
-        expires_at=expires_at, created_by=old.created_by,
-    )  # fmt: skip
-    record(
-        EventKind.TOKEN_ROTATED, actor=actor, space=old.space, token=new,
-        detail={**_detail(new), "replaces": old.public_id, "overlap_seconds": int(overlap.total_seconds())},
-    )  # fmt: skip
+        space=old.space,
+        name=old.name,
+        scopes=old.scopes,
+        prefixes=old.prefixes,
+        expires_at=expires_at,
+        created_by=old.created_by,
+    )
+    detail = {**_detail(new), "replaces": old.public_id, "overlap_seconds": int(overlap.total_seconds())}
+    record(EventKind.TOKEN_ROTATED, actor=actor, space=old.space, token=new, detail=detail)
     return plaintext, new
 
 
 @transaction.atomic
 def revoke(*, actor: Actor, token: Token, reason: str | None = None) -> bool:
-    """Takes effect on the very next request. False if it was revoked already."""
+    """Takes effect with the next request. False if the token was revoked already."""
     reauthorize(actor=actor, space=token.space)
     changed = Token.objects.filter(pk=token.pk, revoked_at__isnull=True).update(revoked_at=Now())
     if changed:
-        record(
-            EventKind.TOKEN_REVOKED, actor=actor, space=token.space, token=token, reason=reason,
-            detail=_detail(token),
-        )  # fmt: skip
+        detail = _detail(token)
+        record(EventKind.TOKEN_REVOKED, actor=actor, space=token.space, token=token, reason=reason, detail=detail)
     return bool(changed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RevocationResult:
-    """What became of the leases of a token that was revoked."""
+    """The numbers of leases released, and left to expire."""
 
     released: int
     left: int
 
 
 def revoke_and_release(*, actor: Actor, token: Token, reason: str | None, release: bool) -> RevocationResult | None:
-    """Revokes it and, if told, takes its leases back; otherwise they run out. None if it was revoked already.
+    """With `release` the token's leases are force-released; otherwise they expire. None if it was revoked already.
 
-    Not in one transaction: claims that are under way when the token is revoked may still be granted, and are taken
-    back as well.
+    Not in one transaction: claims that are running when the token is revoked may still be granted, and are released as
+    well.
     """
     if not revoke(actor=actor, token=token, reason=reason):
         return None
     released = 0
     if release:
-        because = f"token {token.name} was revoked" + (f": {reason}" if reason else "")
-        released = force_release_all(actor=actor, space=token.space, token=token, reason=because[:500])
+        text = f"token {token.name} was revoked" + (f": {reason}" if reason else "")
+        released = force_release_all(actor=actor, space=token.space, token=token, reason=text[:MAX_REASON])
     return RevocationResult(released=released, left=live_leases(space=token.space, token=token).count())

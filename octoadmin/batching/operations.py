@@ -10,7 +10,7 @@ import msgspec
 from locks.api import responses, schemas
 from locks.api.base_view import LockApiView
 from locks.api.errors import ApiError
-from locks.api.lease_options import terms
+from locks.api.lease_options import lease_options
 from locks.api.parsing import check_name, check_ttl, decoder
 from locks.api.views import leases
 from locks.engine import requests, statements
@@ -58,7 +58,7 @@ def _acquire(name: str, head: RequestHead, request_id: str, body: bytes) -> tupl
         request_id=request_id,
         address=head.address,
         name=name,
-        **terms(message, idempotency_key=head.idempotency_key),
+        **lease_options(message, idempotency_key=head.idempotency_key),
     )
     return request, message.wait_seconds or 0
 

@@ -82,7 +82,7 @@ def _start(supervisor: Supervisor, environment: Environment, *, url: str) -> Non
 
     # Created and printed without interruption, and only when all runs: what is shown once must not get lost.
     with supervisor.signals.held():
-        created = bootstrap.prepare()
+        created = bootstrap.create_initial_data()
         data = environment.data_dir
         text = banner.first_run(url=url, data=data, created=created) if created else banner.running(url=url, data=data)
         sys.stdout.write(text)

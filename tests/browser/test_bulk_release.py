@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from locks.models import Event
 from tests.browser.test_dashboard import _people, api, row, take, watch  # noqa: F401 -- fixtures
-from tests.browser.visitors import come_back
+from tests.browser.visitors import log_in
 from tests.octoadmin.run.test_worker import running_worker
 from tests.servers import Api
 
@@ -76,7 +76,7 @@ def test_many_are_released_from_the_tick_to_the_result(page: Page, api: Api):  #
 
 def test_an_owner_opens_in_place_and_the_filters_keep_saying_what_they_are(page: Page, api: Api):  # noqa: F811
     take(api, "deploy/api", owner="runner-7")
-    come_back(page, "victor", NOW + "owners")
+    log_in(page, "victor", NOW + "owners")
     page.get_by_role("link", name="Locks of runner-7").click()
     expect(page.get_by_role("link", name="deploy/api")).to_be_visible()
     expect(page).to_have_url(re.compile(r"owners\?open=\w+$"))
@@ -90,7 +90,7 @@ def test_without_javascript_ticks_are_a_plain_form(browser, server, api):  # noq
         base_url=server.url, java_script_enabled=False, viewport={"width": 320, "height": 700}
     )
     page = context.new_page()
-    come_back(page, "olga", NOW)
+    log_in(page, "olga", NOW)
     tick(page, "one").check()
     tick(page, "three").check()
     page.get_by_role("button", name="Release the ticked").click()

@@ -6,7 +6,7 @@ import time
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.visitors import come_back
+from tests.browser.visitors import log_in
 from tests.servers import Api, RunningServer
 
 pytestmark = pytest.mark.timeout(120)
@@ -26,7 +26,7 @@ def api(server: RunningServer, space, worker_token) -> Api:
 
 
 def watch(page: Page, name: str) -> None:
-    come_back(page, name, NOW)
+    log_in(page, name, NOW)
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
 
 
@@ -183,7 +183,7 @@ def test_the_guard_refuses_when_the_owner_changed_while_the_dialog_was_open(page
 
 
 def test_activity_announces_what_is_new_and_does_not_move(page: Page, api: Api):
-    come_back(page, "victor", NOW + "connect")
+    log_in(page, "victor", NOW + "connect")
     expect(page.get_by_role("heading", name="Waiting for the first lease")).to_be_visible()
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     take(api, "first")
@@ -201,7 +201,7 @@ def test_activity_announces_what_is_new_and_does_not_move(page: Page, api: Api):
 
 
 def test_the_theme_changes_at_once_and_stays(page: Page):
-    come_back(page, "victor", NOW)
+    log_in(page, "victor", NOW)
     page.get_by_role("button", name="Dark theme").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.reload()
@@ -215,7 +215,7 @@ def test_without_javascript_people_read_filter_and_force(browser, server, api):
         base_url=server.url, java_script_enabled=False, viewport={"width": 320, "height": 700}
     )
     page = context.new_page()
-    come_back(page, "olga", NOW)
+    log_in(page, "olga", NOW)
     page.get_by_placeholder("Search name").fill("job")
     page.get_by_role("button", name="Find").click()
     expect(row(page, "other")).to_have_count(0)

@@ -25,11 +25,12 @@ from locks.models import BulkRelease, Delivery, Event, Lock, Role, Space, Team, 
 from locks.models.token import PRESETS
 from locks.services import invites, webhooks
 from locks.services.audit import Actor
-from locks.services.bulk_release import SelectedLock, confirm, prepare, release_some
+from locks.services.bulk_release import SelectedLock, confirm, prepare, release_next_chunk
 from locks.services.snooze import snooze
 from locks.token_format import parse
 from tests import database
-from tests.conftest import issue
+from tests.browser.visitors import sign_in
+from tests.conftest import PASSWORD, issue
 from tests.servers import RunningServer, running_server
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("every_page")]
@@ -41,7 +42,6 @@ COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 THEMES = {"light": EVERYTHING, "dark": COLOURS}
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 NARROW: ViewportSize = {"width": 320, "height": 800}
-PASSWORD = "a password for the demo"
 # What makes the page scroll sideways, innermost last; nothing if it does not.
 STICKING_OUT = """() => {
     const edge = document.documentElement.clientWidth
@@ -164,7 +164,7 @@ def leave_long_words(space: Space, person: User) -> None:
     prepare(space=space, user=person, selection_label="1 ticked lock", locks=chosen)
     batch = prepare(space=space, user=person, selection_label="1 ticked lock", locks=chosen)
     confirm(batch=batch, actor=actor, reason=LONG_REASON, lock_delay_seconds=0)
-    release_some(batch.pk)
+    release_next_chunk(batch.pk)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ def invitation(harbor: RunningServer, django_db_blocker: Any) -> str:
         ada = User.objects.get(username="ada")
         code, _invite = invites.create(
             actor=Actor.of_user(ada), by=ada, team=Team.objects.get(slug="harbor"), role=Role.OPERATOR,
-            lasts=timedelta(days=1), note="Erin",
+            lifetime=timedelta(days=1), note="Erin",
         )  # fmt: skip
     return code
 
@@ -231,14 +231,6 @@ def open_tab(context: BrowserContext, server: RunningServer, complaints: list[st
     page.on("pageerror", lambda error: heard(str(error)))
     page.on("request", lambda request: None if request.url.startswith(server.url) else heard(request.url))
     return page
-
-
-def sign_in(page: Page, name: str) -> None:
-    page.goto("/ui/sign-in")
-    page.get_by_label("User name or e-mail").fill(name)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page).to_have_url(re.compile(r"/ui/(harbor.*)?$"))
 
 
 def violations(page: Page, only: dict[str, Any]) -> list[str]:

@@ -14,6 +14,7 @@ from locks.browser_sessions import SessionStore
 from locks.models import Event, Membership, Role, Space, Team, User
 from locks.models.token import PRESETS
 from tests import database
+from tests.browser.visitors import sign_in
 from tests.conftest import PASSWORD, issue
 from tests.servers import RunningServer, running_server
 
@@ -81,14 +82,6 @@ def tab(browser: Browser, served: RunningServer, complaints: list[str]) -> Itera
         context.close()
 
 
-def sign_in(page: Page, user: User, path: str = NOW) -> None:
-    page.goto(path)
-    page.get_by_label("User name or e-mail").fill(user.username)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in", exact=True).click()
-    page.wait_for_url(lambda url: not url.endswith("/sign-in") and "/sign-in?" not in url, wait_until="load")
-
-
 def give_authenticator(page: Page) -> tuple[Any, str]:
     """A security key that lives in the browser and says yes to everything."""
     devtools = page.context.new_cdp_session(page)
@@ -111,7 +104,7 @@ def age_sessions(user: User) -> None:
 def test_a_passkey_is_set_up_and_opens_the_door_alone(tab, ola):
     page = tab()
     give_authenticator(page)
-    sign_in(page, ola, ACCOUNT)
+    sign_in(page, ola.username, ACCOUNT)
     page.get_by_role("link", name="Set up a passkey").click()
     page.get_by_label("What you call this device").fill("Laptop")
     page.get_by_role("button", name="Set up").click()
@@ -131,11 +124,11 @@ def test_a_passkey_is_set_up_and_opens_the_door_alone(tab, ola):
 def test_a_passkey_is_the_second_step_and_the_fresh_proof(tab, ola):
     page = tab()
     devtools, authenticator = give_authenticator(page)
-    sign_in(page, ola, f"{ACCOUNT}/passkeys")
+    sign_in(page, ola.username, f"{ACCOUNT}/passkeys")
     page.get_by_role("button", name="Set up").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
     page.context.clear_cookies()
-    sign_in(page, ola, ACCOUNT)
+    sign_in(page, ola.username, ACCOUNT)
     expect(page.get_by_role("heading", name="One more step")).to_be_visible()
     page.get_by_role("button", name="Use your passkey").click()
     expect(page.get_by_role("heading", name="Your account")).to_be_visible()
@@ -152,7 +145,7 @@ def test_a_passkey_is_the_second_step_and_the_fresh_proof(tab, ola):
     devtools.send("WebAuthn.clearCredentials", {"authenticatorId": authenticator})
     devtools.send("WebAuthn.setUserVerified", {"authenticatorId": authenticator, "isUserVerified": False})
     page.context.clear_cookies()
-    sign_in(page, ola, ACCOUNT)
+    sign_in(page, ola.username, ACCOUNT)
     page.get_by_role("button", name="Use your passkey").click()
     expect(page.get_by_text("Nothing was signed")).to_be_visible()
 
@@ -161,7 +154,7 @@ def test_force_release_asks_in_the_dialog_and_goes_on_there(tab, ola, served, sp
     api = served.api(issue(space, f"worker of {ola.username}", *PRESETS["worker"]))
     assert api.call("POST", "/locks/asked/acquire", {"ttl_seconds": 300, "owner": "runner-7"}).status == 200
     page = tab()
-    sign_in(page, ola)
+    sign_in(page, ola.username, NOW)
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     age_sessions(ola)
     page.get_by_role("link", name="Release asked by force").click()
@@ -189,7 +182,7 @@ def test_without_javascript_it_asks_on_a_page_and_goes_on(tab, ola, served, spac
     api = served.api(issue(space, f"plain worker of {ola.username}", *PRESETS["worker"]))
     assert api.call("POST", "/locks/plain/acquire", {"ttl_seconds": 300, "owner": "runner-9"}).status == 200
     page = tab(java_script_enabled=False)
-    sign_in(page, ola, f"{NOW}locks/plain/force-release")
+    sign_in(page, ola.username, f"{NOW}locks/plain/force-release")
     page.get_by_label("Reason").fill("no script")
     page.get_by_label("Type plain to go on").fill("plain")
     age_sessions(ola)
@@ -201,9 +194,9 @@ def test_without_javascript_it_asks_on_a_page_and_goes_on(tab, ola, served, spac
 
 def test_a_session_that_is_ended_elsewhere_is_over_at_once(tab, ola):
     here, there = tab(), tab(user_agent="Mozilla/5.0 (iPhone; CPU iPhone OS 18_0) Version/18.0 Safari/604.1")
-    sign_in(there, ola)
+    sign_in(there, ola.username, NOW)
     expect(there.get_by_text("Live", exact=True)).to_be_visible()
-    sign_in(here, ola, ACCOUNT)
+    sign_in(here, ola.username, ACCOUNT)
     here.get_by_role("button", name="End Safari on iPhone").click()
     expect(here.get_by_text("That session is over")).to_be_visible()
     assert there.request.get(NOW, max_redirects=0).status == 302
@@ -213,7 +206,7 @@ def test_a_session_that_is_ended_elsewhere_is_over_at_once(tab, ola):
 
 def test_the_account_page_fits_a_small_screen(tab, ola):
     page = tab(viewport={"width": 320, "height": 700})
-    sign_in(page, ola, ACCOUNT)
+    sign_in(page, ola.username, ACCOUNT)
     for path in (ACCOUNT, f"{ACCOUNT}/codes", f"{ACCOUNT}/passkeys"):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") == 320

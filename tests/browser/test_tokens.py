@@ -13,6 +13,7 @@ from locks import token_format
 from locks.models import Invite, Token
 from locks.services import invites
 from tests.browser import chromium
+from tests.browser.visitors import sign_in
 from tests.conftest import PASSWORD
 from tests.servers import RunningServer
 
@@ -28,14 +29,6 @@ def _people(committed: None, settings, request: pytest.FixtureRequest) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.PBKDF2PasswordHasher"]
     for name in ("alice", "space"):
         request.getfixturevalue(name)
-
-
-def sign_in(page: Page, name: str, path: str) -> None:
-    page.goto(path)
-    page.get_by_label("User name or e-mail").fill(name)
-    page.get_by_label("Password", exact=True).fill(PASSWORD)
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(re.escape(path) + "$"))
 
 
 def tab_to(page: Page, wanted: Locator) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from octo.cli.completion import commands
-from tests.client.command_line import OCTO, eventually
+from tests.client.command_line import OCTO
+from tests.polling import until
 
 
 def test_the_state_file_is_for_its_owner_only(octo, name, tmp_path):
@@ -193,7 +194,7 @@ def test_the_doctor(octo, backend):
 def test_forgetting_what_is_over(octo, name):
     octo.json("lock", "acquire", f"{name}-1", "--ttl", "1")
     octo.json("lock", "acquire", f"{name}-2", "--ttl", "1h")
-    eventually(lambda: octo.json("lock", "gc")["forgotten"] == [f"{name}-1"])
+    until(lambda: octo.json("lock", "gc")["forgotten"] == [f"{name}-1"])
     assert octo.run("lock", "release", f"{name}-2").returncode == 0
 
 

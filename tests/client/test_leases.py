@@ -7,7 +7,8 @@ import pytest
 
 import octo
 from octo import Client, Happening, Status, clock
-from tests.client.command_line import PATIENCE_SECONDS, TTL, eventually
+from tests.client.command_line import PATIENCE_SECONDS, TTL
+from tests.polling import until
 
 
 def test_a_block_holds_the_lock_and_gives_it_back(client, name):
@@ -105,9 +106,9 @@ def test_a_network_that_comes_back_in_time_costs_nothing(backend, wire, name):
 
     def work(lease: octo.Lease) -> None:
         wire.lose_answers()
-        eventually(lambda: Happening.RENEW_FAILED in happenings)
+        until(lambda: Happening.RENEW_FAILED in happenings)
         wire.recover()
-        eventually(lambda: Happening.RENEWED in happenings)
+        until(lambda: Happening.RENEWED in happenings)
         lease.check()
 
     with Client(wire.url, backend.worker_token) as client:
@@ -200,7 +201,7 @@ def test_those_who_wait_are_served_in_order(client, name):
     threads = [threading.Thread(target=wait, args=(number,)) for number in range(3)]
     for number, thread in enumerate(threads, 1):
         thread.start()
-        eventually(lambda number=number: client.inspect(name).waiters == number)
+        until(lambda number=number: client.inspect(name).waiters == number)
     holder.release()
     for thread in threads:
         thread.join()

@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from tests.client import fenced_store
-from tests.client.command_line import eventually, family_of, kinds_of
+from tests.client.command_line import family_of, kinds_of
+from tests.polling import until
 from tests.servers import PROJECT_DIR
 
 pytestmark = pytest.mark.timeout(120)
@@ -72,7 +73,7 @@ def test_a_holder_that_is_killed_takes_its_work_along_and_the_next_starts(octo, 
     log = tmp_path / "log"
     work = f"echo start $$ >> {log}; sleep 60"
     holder = octo.start("run", name, "--ttl", "10", "--", "sh", "-c", work)
-    eventually(log.exists)
+    until(log.exists)
     next_one = octo.start("run", name, "--ttl", "30", "--wait", "60", "--", "sh", "-c", f"echo next >> {log}")
     family = family_of(holder)
     holder.kill()
@@ -97,7 +98,7 @@ def test_a_holder_that_is_stopped_past_its_time_does_no_harm(octo, client, name,
         fd = file.fileno()
         options = ("--ttl", "10", "--events-fd", str(fd))
         holder = octo.start("run", name, *options, "--", "sh", "-c", script, pass_fds=(fd,))
-    eventually((tmp_path / "ready").exists)
+    until((tmp_path / "ready").exists)
     paused = family_of(holder)
     for process in paused:
         process.suspend()
@@ -107,12 +108,12 @@ def test_a_holder_that_is_stopped_past_its_time_does_no_harm(octo, client, name,
         # Its group goes on before `octo run` can notice anything.
         shell = next(process for process in paused if process.cmdline()[:2] == ["sh", "-c"])
         os.killpg(shell.pid, signal.SIGCONT)
-        eventually((tmp_path / "tried").exists)
+        until((tmp_path / "tried").exists)
         for process in paused:
             if process.is_running():
                 process.resume()
         assert holder.wait(30) == 8
-        eventually(lambda: not shell.is_running())
+        until(lambda: not shell.is_running())
     assert outcome.read_text().strip() == "refused"
     assert fenced_store.values(store) == ["first", "second"]
     assert set(kinds_of(events)) & {"lost", "uncertain"}
@@ -120,10 +121,10 @@ def test_a_holder_that_is_stopped_past_its_time_does_no_harm(octo, client, name,
 
 def test_if_only_octo_is_stopped_its_guard_ends_the_work_in_time(octo, client, name, tmp_path):
     holder = octo.start("run", name, "--ttl", "20", "--", "sh", "-c", f"touch {tmp_path}/ready; sleep 60")
-    eventually((tmp_path / "ready").exists)
+    until((tmp_path / "ready").exists)
     shell = next(process for process in family_of(holder) if process.cmdline()[:2] == ["sh", "-c"])
     os.kill(holder.pid, signal.SIGSTOP)
-    eventually(lambda: shell.status() == "zombie")
+    until(lambda: shell.status() == "zombie")
     assert client.inspect(name).status == "held"
     os.kill(holder.pid, signal.SIGCONT)
     assert holder.wait(30) == 8
@@ -132,7 +133,7 @@ def test_if_only_octo_is_stopped_its_guard_ends_the_work_in_time(octo, client, n
 def test_work_that_cannot_be_renewed_stops_before_anybody_else_can_have_the_lock(octo, wire, client, name, tmp_path):
     script = f"trap 'echo asked >> {tmp_path}/log' TERM; touch {tmp_path}/ready; while :; do sleep 0.1; done"
     holder = octo.start("run", name, "--ttl", "20", "--events", "--", "sh", "-c", script, OCTO_URL=wire.url)
-    eventually((tmp_path / "ready").exists)
+    until((tmp_path / "ready").exists)
     shell = next(process for process in family_of(holder) if process.cmdline()[:2] == ["sh", "-c"])
     wire.close()
     shell.wait(30)
@@ -147,12 +148,12 @@ def test_work_that_cannot_be_renewed_stops_before_anybody_else_can_have_the_lock
 def test_what_the_server_ends_is_stopped_with_everything_it_started(octo, operator, name, tmp_path):
     script = f"(trap '' TERM; sleep 60) & echo $! > {tmp_path}/pid; touch {tmp_path}/ready; wait"
     holder = octo.start("run", name, "--ttl", "10", "--events", "--", "sh", "-c", script)
-    eventually((tmp_path / "ready").exists)
+    until((tmp_path / "ready").exists)
     operator.force_release(name, reason="the host is gone")
     assert holder.wait(30) == 8
     _out, err = holder.communicate()
     assert '"event": "lost"' in err
-    eventually(lambda: is_over(tmp_path / "pid"))
+    until(lambda: is_over(tmp_path / "pid"))
 
 
 def test_signals_are_passed_on(octo, client, name, tmp_path):
@@ -160,9 +161,9 @@ def test_signals_are_passed_on(octo, client, name, tmp_path):
         f"trap 'exit 7' TERM; trap 'touch {tmp_path}/hup' HUP; touch {tmp_path}/ready; while :; do sleep 0.05; done"
     )
     holder = octo.start("run", name, "--ttl", "30", "--", "sh", "-c", script)
-    eventually((tmp_path / "ready").exists)
+    until((tmp_path / "ready").exists)
     holder.send_signal(signal.SIGHUP)
-    eventually((tmp_path / "hup").exists)
+    until((tmp_path / "hup").exists)
     holder.send_signal(signal.SIGTERM)
     assert holder.wait(30) == 7
     assert client.inspect(name).status == "free"
@@ -171,7 +172,7 @@ def test_signals_are_passed_on(octo, client, name, tmp_path):
 def test_what_a_command_leaves_behind_does_not_outlive_the_lock(octo, name, tmp_path):
     script = f"sleep 60 & echo $! > {tmp_path}/pid"
     assert octo.run("run", name, "--", "sh", "-c", script).returncode == 0
-    eventually(lambda: is_over(tmp_path / "pid"))
+    until(lambda: is_over(tmp_path / "pid"))
 
 
 def test_events_are_json_lines(octo, name, tmp_path):

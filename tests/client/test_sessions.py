@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from octo import AsyncClient, LeaseLost, LockHeld, SessionExpired, Status, clock
-from tests.client.command_line import eventually
+from tests.polling import until
 
 # Takes what it is told to with one session, says so, and works on while the session is kept alive.
 HOLDER = """
@@ -46,7 +46,7 @@ def test_one_session_is_kept_alive_and_the_other_is_lost_with_its_leases(client,
             lease.check()
         with pytest.raises(SessionExpired):
             ended.acquire(f"{name}-2")
-        eventually(lambda: kept.expires_at > before)
+        until(lambda: kept.expires_at > before)
         assert client.inspect(f"{name}-1").status == "held"
 
 

@@ -1,4 +1,4 @@
-"""What somebody with a shell does to people: on the record too."""
+"""Management commands for users; each writes an audit event."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ NEW = "a longer and quite unusual one"
 
 
 def change_password(name: str, *typed: str) -> subprocess.CompletedProcess[str]:
-    """Without a terminal it reads what a person would type."""
+    """Without a terminal the command reads the password from stdin."""
     return subprocess.run(
         [sys.executable, "manage.py", "changepassword", name], input="".join(f"{line}\n" for line in typed),
         cwd=PROJECT_DIR, env=dict(os.environ), start_new_session=True, capture_output=True, text=True, check=False,
@@ -24,12 +24,12 @@ def change_password(name: str, *typed: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.usefixtures("committed")
-def test_a_password_that_the_shell_changes_is_an_event_and_ends_every_session(client, alice):
+def test_changepassword_writes_an_event_and_ends_every_session(client, alice):
     client.force_login(alice)
     assert client.get("/ui/account").status_code == 200
     done = change_password("ALICE@example.com", NEW, NEW)
     assert done.returncode == 0, done.stderr
-    # Made by a process that has the slow hashes of a real server.
+    # The process uses the password hashes of a real server.
     assert User.objects.get(username="alice").password.startswith("pbkdf2_")
     event = Event.objects.get(kind="password_changed")
     assert (event.actor_kind, event.actor_name, event.channel) == ("system", "manage.py", "cli")
@@ -42,7 +42,7 @@ def test_a_password_that_the_shell_changes_is_an_event_and_ends_every_session(cl
 
 
 @pytest.mark.usefixtures("committed")
-def test_while_somebody_types_nothing_is_held_open_and_others_may_change_the_person(alice, monkeypatch):
+def test_no_transaction_is_open_while_the_password_is_typed(alice, monkeypatch):
     held_open = []
 
     def types(prompt: str = "") -> str:
@@ -58,7 +58,7 @@ def test_while_somebody_types_nothing_is_held_open_and_others_may_change_the_per
 
 
 @pytest.mark.usefixtures("committed")
-def test_a_superuser_is_typed_in_and_nothing_is_held_open_meanwhile(monkeypatch):
+def test_no_transaction_is_open_while_a_superuser_is_typed_in(monkeypatch):
     held_open = []
 
     def types(answer: str):
@@ -80,17 +80,17 @@ def test_a_superuser_is_typed_in_and_nothing_is_held_open_meanwhile(monkeypatch)
 
 
 @pytest.mark.django_db
-def test_nobody_is_nobody():
-    with pytest.raises(CommandError, match="nobody called mallory"):
+def test_an_unknown_user_is_an_error():
+    with pytest.raises(CommandError, match="no user mallory"):
         call_command("changepassword", "mallory")
 
 
 @pytest.mark.django_db
-def test_a_superuser_that_the_shell_makes_is_an_event():
+def test_createsuperuser_writes_an_event():
     call_command("createsuperuser", "--no-input", username="grace", email="grace@example.com", stdout=StringIO())
     event = Event.objects.get(kind="person_added")
     assert (event.actor_name, event.channel) == ("manage.py", "cli")
     assert event.detail == {"through": "manage.py", "person": "grace", "superuser": True}
-    # Only what the command makes is its own.
-    User.objects.create_user("somebody")
+    # The receiver is disconnected after the command.
+    User.objects.create_user("dave")
     assert Event.objects.filter(kind="person_added").count() == 1

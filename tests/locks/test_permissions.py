@@ -1,6 +1,6 @@
-"""Every cell of the table in tests/permissions.py: role by page and act, token scope by endpoint.
+"""Every cell of the table in tests/permissions.py: role by page, and token scope by endpoint.
 
-What belongs to another team answers 404 everywhere: pages, acts, API, exports and live streams.
+Resources of another team answer 404 everywhere: pages, forms, API, exports and live streams.
 """
 
 import http.client
@@ -26,12 +26,12 @@ from locks.services import bulk_release, invites, snooze, tokens, webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
 from tests.conftest import issue
-from tests.permissions import ENDPOINTS, OPEN_PATHS, PAGES, PEOPLE, PERSONAL, Cell, Endpoint, Page
+from tests.permissions import ANONYMOUS, ENDPOINTS, OPEN_PATHS, PAGES, PERSONAL, USERS, Cell, Endpoint, Page
 
 
 @dataclass(frozen=True, kw_only=True)
-class Things:
-    """One of everything, of one team."""
+class Fixtures:
+    """One object of each kind, of one team."""
 
     plaintext: str = field(repr=False)
     lock: str
@@ -48,26 +48,26 @@ class Things:
     delivery: str
     archived: str
 
-    def fill(self, wanted: Any) -> Any:
-        if isinstance(wanted, dict):
-            return {key: self.fill(value) for key, value in wanted.items()}
-        if isinstance(wanted, list):
-            return [self.fill(value) for value in wanted]
-        return wanted.format(**vars(self)) if isinstance(wanted, str) else wanted
+    def fill(self, template: Any) -> Any:
+        if isinstance(template, dict):
+            return {key: self.fill(value) for key, value in template.items()}
+        if isinstance(template, list):
+            return [self.fill(value) for value in template]
+        return template.format(**vars(self)) if isinstance(template, str) else template
 
 
-def make_things(space: Space, *, admin: User, member: User) -> Things:
+def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
     team, actor = space.team, Actor.of_user(admin)
     plaintext = issue(space, "worker", "locks:read", "locks:write")
     presented = parse(plaintext)
     assert presented is not None
-    asked = requests.Acquire(digest=presented.digest.hex(), name=f"{team.slug}-job", ttl_seconds=600)
-    (held,) = run(acquire([asked]))
+    claim = requests.Acquire(digest=presented.digest.hex(), name=f"{team.slug}-job", ttl_seconds=600)
+    (held,) = run(acquire([claim]))
     _code, invite = invites.create(
-        actor=actor, by=admin, team=team, role=Role.VIEWER, lasts=timedelta(days=1), note="somebody"
+        actor=actor, by=admin, team=team, role=Role.VIEWER, lifetime=timedelta(days=1), note="for Erin"
     )
-    chosen = [bulk_release.SelectedLock(name="gone", fencing_token=1, owner=None)]
-    batch = bulk_release.prepare(space=space, user=admin, selection_label="a test", locks=chosen)
+    selected = [bulk_release.SelectedLock(name="gone", fencing_token=1, owner=None)]
+    batch = bulk_release.prepare(space=space, user=admin, selection_label="a test", locks=selected)
     bulk_release.confirm(batch=batch, actor=actor, reason="a test", lock_delay_seconds=0)
     snooze.snooze(
         space=space, lock_name=held.name, fencing_token=held.fencing_token, owner="worker", hours=1, note="",
@@ -82,7 +82,7 @@ def make_things(space: Space, *, admin: User, member: User) -> Things:
     delivery = webhooks.send_test(actor=actor, webhook=webhook)
     delivery.status, delivery.finished_at = "dead", timezone.now()
     delivery.save()
-    return Things(
+    return Fixtures(
         plaintext=plaintext, lock=held.name,
         lease=str(held.lease_id), session=str(session.pk), token=plaintext.split("_")[1],
         event=Event.objects.get(space_id=space.pk, kind="acquired").pk,
@@ -93,20 +93,20 @@ def make_things(space: Space, *, admin: User, member: User) -> Things:
 
 
 @pytest.fixture
-def blue_things(space, alice, erin) -> Things:
-    return make_things(space, admin=alice, member=erin)
+def blue_fixtures(space, alice, erin) -> Fixtures:
+    return make_fixtures(space, admin=alice, member=erin)
 
 
 @pytest.fixture
-def red_things(red_space, bob, red) -> Things:
+def red_fixtures(red_space, bob, red) -> Fixtures:
     ron = User.objects.create_user("ron")
     Membership.objects.create(team=red, user=ron, role=Role.VIEWER)
-    return make_things(red_space, admin=bob, member=ron)
+    return make_fixtures(red_space, admin=bob, member=ron)
 
 
 @pytest.fixture
 def erin(blue: Team) -> User:
-    """A member of Blue to whom things are done."""
+    """The member that the forms change."""
     user = User.objects.create_user("erin")
     Membership.objects.create(team=blue, user=user, role=Role.VIEWER)
     return user
@@ -114,16 +114,15 @@ def erin(blue: Team) -> User:
 
 @pytest.fixture
 def browsers(bob, victor, olga, alice, root) -> dict[str, Client]:
-    people = {"bob": bob, "victor": victor, "olga": olga, "alice": alice, "root": root}
-    opened = {"nobody": Client()}
-    for name, user in people.items():
-        opened[name] = Client()
-        opened[name].force_login(user)
-    return opened
+    browsers = {ANONYMOUS: Client()}
+    for user in (bob, victor, olga, alice, root):
+        browsers[user.username] = Client()
+        browsers[user.username].force_login(user)
+    return browsers
 
 
-def address(page: Page, things: Things, parameters: set[str]) -> str:
-    given = {"team": "blue", "space": "main", **things.fill(page.arguments)}
+def address(page: Page, fixtures: Fixtures, parameters: set[str]) -> str:
+    given = {"team": "blue", "space": "main", **fixtures.fill(page.arguments)}
     return reverse(f"dashboard:{page.name}", kwargs={name: given[name] for name in parameters})
 
 
@@ -133,18 +132,18 @@ def cell_of(reply: Any) -> Cell:
         case 403:
             return Cell.FORBIDDEN
         case 404:
-            return Cell.NOTHING
+            return Cell.NOT_FOUND
         case 302 if reply["Location"].startswith("/ui/sign-in?next="):
             return Cell.SIGN_IN
     return Cell.ALLOWED
 
 
-def visit(browser: Client, page: Page, path: str, things: Things) -> Cell:
-    """In a transaction that is undone, so that one person's act is not in the way of the next one's."""
+def visit(browser: Client, page: Page, path: str, fixtures: Fixtures) -> Cell:
+    """In a transaction that is rolled back, so that the cells do not affect each other."""
     with transaction.atomic():
-        # The test client keeps the cookies of an answer; whoever was signed out comes back for the next cell.
+        # A response may sign the browser out; the next cell needs the session again.
         cookies = browser.cookies.copy()
-        reply = browser.generic(page.method, path, **posted(page, things))
+        reply = browser.generic(page.method, path, **posted(page, fixtures))
         cell = cell_of(reply)
         if reply.streaming:
             b"".join(reply.streaming_content)
@@ -153,27 +152,27 @@ def visit(browser: Client, page: Page, path: str, things: Things) -> Cell:
     return cell
 
 
-def posted(page: Page, things: Things) -> dict[str, Any]:
+def posted(page: Page, fixtures: Fixtures) -> dict[str, Any]:
     if page.method == "GET":
         return {}
-    body = "&".join(f"{name}={value}" for name, value in things.fill(page.form).items())
+    body = "&".join(f"{name}={value}" for name, value in fixtures.fill(page.form).items())
     return {"data": body, "content_type": "application/x-www-form-urlencoded"}
 
 
 @pytest.mark.django_db
-def test_role_by_page(browsers, blue_things, red_things):
+def test_role_by_page(browsers, blue_fixtures, red_fixtures):
     parameters = {pattern.name: set(pattern.pattern.converters) for _, pattern in walk(get_resolver().url_patterns)}
     wrong = {}
     for page in PAGES:
-        path = address(page, blue_things, parameters[page.name])
-        for name, expected in zip(PEOPLE, page.whom.value, strict=True):
-            if (found := visit(browsers[name], page, path, blue_things)) != expected:
-                wrong[page.method, page.name, name] = found
-        if page.arguments and page.finds:
-            path = address(page, red_things, parameters[page.name])
+        path = address(page, blue_fixtures, parameters[page.name])
+        for name, expected in zip(USERS, page.access.value, strict=True):
+            if (cell := visit(browsers[name], page, path, blue_fixtures)) != expected:
+                wrong[page.method, page.name, name] = cell
+        if page.arguments and page.is_404_for_other_team:
+            path = address(page, red_fixtures, parameters[page.name])
             for name in ("alice", "root"):
-                if (found := visit(browsers[name], page, path, red_things)) != Cell.NOTHING:
-                    wrong[page.method, page.name, f"{name} in Blue, with a thing of Red"] = found
+                if (cell := visit(browsers[name], page, path, red_fixtures)) != Cell.NOT_FOUND:
+                    wrong[page.method, page.name, f"{name} in Blue, with an argument of Red"] = cell
     assert wrong == {}
 
 
@@ -190,19 +189,19 @@ def test_every_path_of_the_dashboard_is_in_the_table():
     known = {page.name for page in PAGES} | set(PERSONAL)
     paths = {pattern.name: route for route, pattern in walk(get_resolver().url_patterns) if route.startswith("ui/")}
     assert set(paths) - known == set(), "add them to PAGES in tests/permissions.py"
-    assert known - set(paths) == set(), "these are gone"
+    assert known - set(paths) == set(), "these do not exist any more"
 
 
 @pytest.mark.django_db
-def test_every_method_of_a_path_is_in_the_table(blue_things):
-    """A page tells which methods it takes when it is asked with one that nobody has."""
+def test_every_method_of_a_path_is_in_the_table(blue_fixtures):
+    """A request with an unknown method is answered with the allowed ones."""
     known = {(page.name, page.method) for page in PAGES}
     missing = set()
     for route, pattern in walk(get_resolver().url_patterns):
         if not route.startswith("ui/") or pattern.name in PERSONAL:
             continue
         rows = [page for page in PAGES if page.name == pattern.name]
-        path = address(rows[0], blue_things, set(pattern.pattern.converters))
+        path = address(rows[0], blue_fixtures, set(pattern.pattern.converters))
         reply = Client().generic("BREW", path)
         taken = reply["Allow"].split(", ") if reply.status_code == 405 else ["GET"]
         missing |= {(pattern.name, method) for method in taken if method not in ("HEAD", "OPTIONS")} - known
@@ -216,23 +215,23 @@ def test_no_team_can_be_called_like_a_page():
 
 def test_every_endpoint_is_in_the_table():
     known = {(endpoint.route, endpoint.method) for endpoint in ENDPOINTS}
-    found = set()
+    existing = set()
     for route, pattern in walk(get_resolver().url_patterns):
         if route == "" or route.startswith(("ui/", "admin/")) or f"/{route}" in OPEN_PATHS:
             continue
         methods = [name for name in ("get", "post", "put", "patch", "delete") if hasattr(pattern.callback.cls, name)]
-        found |= {(route, method.upper()) for method in methods}
-    assert found - known == set(), "add them to ENDPOINTS in tests/permissions.py"
-    assert known - found == set(), "these are gone"
+        existing |= {(route, method.upper()) for method in methods}
+    assert existing - known == set(), "add them to ENDPOINTS in tests/permissions.py"
+    assert known - existing == set(), "these do not exist any more"
 
 
-def call(endpoint: Endpoint, things: Things, token: str | None) -> Any:
-    limits.forget()
+def call(endpoint: Endpoint, fixtures: Fixtures, token: str | None) -> Any:
+    limits.reset()
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    body = json.dumps(things.fill(endpoint.body)) if endpoint.body is not None else ""
+    body = json.dumps(fixtures.fill(endpoint.body)) if endpoint.body is not None else ""
     with transaction.atomic():
         reply = Client().generic(
-            endpoint.method, things.fill(endpoint.path), body, content_type="application/json" if body else "",
+            endpoint.method, fixtures.fill(endpoint.path), body, content_type="application/json" if body else "",
             headers=headers,
         )  # fmt: skip
         reply.seen = b"".join(reply.streaming_content) if reply.streaming else reply.content
@@ -240,72 +239,72 @@ def call(endpoint: Endpoint, things: Things, token: str | None) -> Any:
     return reply
 
 
-def tokens_that_are_none(space: Space) -> dict[str, str | None]:
-    everything = list(Scope)
+def invalid_tokens(space: Space) -> dict[str, str | None]:
+    scopes = list(Scope)
     archived = Space.objects.create(team=space.team, slug="old", name="Old", archived_at=timezone.now())
-    revoked = issue(space, "revoked", *everything)
+    revoked = issue(space, "revoked", *scopes)
     tokens.revoke(actor=Actor.of_shell(), token=Token.objects.get(name="revoked"))
-    issued = issue(space, "changed", *everything)
+    issued = issue(space, "changed", *scopes)
     return {
-        "no token": None,
-        "not a token": "nonsense",
-        "a changed one": issued[:-1] + ("a" if issued[-1] != "a" else "b"),
+        "missing": None,
+        "malformed": "nonsense",
+        "wrong checksum": issued[:-1] + ("a" if issued[-1] != "a" else "b"),
         "revoked": revoked,
-        "expired": issue(space, "expired", *everything, expires_at=timezone.now() - timedelta(seconds=1)),
-        "of an archived space": issue(archived, "archived", *everything),
+        "expired": issue(space, "expired", *scopes, expires_at=timezone.now() - timedelta(seconds=1)),
+        "of an archived space": issue(archived, "archived", *scopes),
     }
 
 
 @pytest.mark.django_db
-def test_scope_by_endpoint(space, red_space, blue_things):
-    bad = tokens_that_are_none(space)
+def test_scope_by_endpoint(space, red_space, blue_fixtures):
+    invalid = invalid_tokens(space)
     single = {scope: issue(space, f"only {scope}", scope) for scope in Scope}
-    stranger = issue(red_space, "stranger", *Scope)
+    other_team = issue(red_space, "other-team", *Scope)
     wrong: dict[Any, Any] = {}
 
-    def expect(endpoint: Endpoint, who: str, token: str | None, *statuses: int) -> Any:
-        reply = call(endpoint, blue_things, token)
+    def expect(endpoint: Endpoint, caller: str, token: str | None, *statuses: int) -> Any:
+        reply = call(endpoint, blue_fixtures, token)
         if reply.status_code not in statuses:
-            wrong[endpoint.method, endpoint.path, who] = (reply.status_code, statuses)
+            wrong[endpoint.method, endpoint.path, caller] = (reply.status_code, statuses)
         return reply
 
     for endpoint in ENDPOINTS:
-        for why, token in bad.items():
-            expect(endpoint, why, token, 401)
+        for reason, token in invalid.items():
+            expect(endpoint, reason, token, 401)
         for scope, token in single.items():
             if endpoint.scope is not None and scope != endpoint.scope:
-                refused = expect(endpoint, scope, token, 403).json()
-                assert refused["code"] == "forbidden"
-                assert endpoint.scope in refused["details"]
+                error = expect(endpoint, scope, token, 403).json()
+                assert error["code"] == "forbidden"
+                assert endpoint.scope in error["details"]
             elif endpoint.own:
                 expect(endpoint, f"another token with {scope}", token, 404)
             elif not endpoint.streams:
                 expect(endpoint, scope, token, 200, 201, 202, 204)
         if endpoint.own:
-            expect(endpoint, "its own token", blue_things.plaintext, 200, 204)
+            expect(endpoint, "its own token", blue_fixtures.plaintext, 200, 204)
         if not endpoint.streams:
-            reply = expect(endpoint, "of another team", stranger, endpoint.elsewhere or 200, 201)
-            # Its own space answers, and knows nothing of Blue's holder.
+            reply = expect(endpoint, "of another team", other_team, endpoint.other_team or 200, 201)
+            # The response is about the space of the token, and reveals nothing of Blue.
             assert b'"owner":"worker"' not in reply.seen
-            assert blue_things.token.encode() not in reply.seen
+            assert blue_fixtures.token.encode() not in reply.seen
     assert wrong == {}
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", OPEN_PATHS)
-def test_open_paths_ask_nobody(path):
+def test_open_paths_need_no_token(path):
     assert Client().get(path).status_code == 200
 
 
 @pytest.mark.django_db
 def test_the_admin_console_is_for_staff(browsers):
-    assert {name: browsers[name].get("/admin/").status_code for name in PEOPLE} == {
-        "nobody": 302, "bob": 302, "victor": 302, "olga": 302, "alice": 302, "root": 200,
+    assert {name: browsers[name].get("/admin/").status_code for name in USERS} == {
+        ANONYMOUS: 302, "bob": 302, "victor": 302, "olga": 302, "alice": 302, "root": 200,
     }  # fmt: skip
 
 
-def test_streams(server, browsers, space, blue_things, red_space):
-    """On a real server: they are answered by the event loop."""
+def test_streams(server, browsers, space, blue_fixtures, red_space):
+    """On a real server, because the event loop answers them."""
 
     def open_stream(path: str, **headers: str) -> http.client.HTTPResponse:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
@@ -314,22 +313,22 @@ def test_streams(server, browsers, space, blue_things, red_space):
         return connection.getresponse()
 
     opened: list[http.client.HTTPConnection] = []
-    cookies = {name: browsers[name].cookies.output(header="", sep=";").strip() for name in PEOPLE}
-    live = {name: open_stream("/ui/blue/main/live", Cookie=cookies[name]).status for name in PEOPLE}
-    assert live == {"nobody": 404, "bob": 404, "victor": 200, "olga": 200, "alice": 200, "root": 200}
+    cookies = {name: browsers[name].cookies.output(header="", sep=";").strip() for name in USERS}
+    live = {name: open_stream("/ui/blue/main/live", Cookie=cookies[name]).status for name in USERS}
+    assert live == {ANONYMOUS: 404, "bob": 404, "victor": 200, "olga": 200, "alice": 200, "root": 200}
     for endpoint in ENDPOINTS:
         if endpoint.streams:
-            path = blue_things.fill(endpoint.path)
+            path = blue_fixtures.fill(endpoint.path)
             for scope in Scope:
                 token = issue(space, f"{endpoint.route} {scope}", scope)
                 expected = 200 if scope == endpoint.scope else 403
                 assert open_stream(path, Authorization=f"Bearer {token}").status == expected, (endpoint.route, scope)
             assert open_stream(path).status == 401
-            stranger = issue(red_space, endpoint.route, *Scope)
-            told = open_stream(path, Authorization=f"Bearer {stranger}")
+            other_team = issue(red_space, endpoint.route, *Scope)
+            stream = open_stream(path, Authorization=f"Bearer {other_team}")
             first = b""
             while b"data:" not in first:
-                first += told.readline()
+                first += stream.readline()
             assert b'"held"' not in first
             assert b"worker" not in first
     for connection in opened:

@@ -21,12 +21,12 @@ def engine(operator_token: str) -> Engine:
     return Engine(operator_token)
 
 
-def take_many(engine: Engine, count: int, **terms) -> None:
-    run(acquire([requests.Acquire(digest=engine.digest, name=f"job-{number}", **terms) for number in range(count)]))
+def take_many(engine: Engine, count: int, **options) -> None:
+    run(acquire([requests.Acquire(digest=engine.digest, name=f"job-{number}", **options) for number in range(count)]))
 
 
 @pytest.mark.django_db
-def test_a_lease_that_ran_out_is_recorded_and_cleared(engine: Engine) -> None:
+def test_an_expired_lease_is_recorded_and_cleared(engine: Engine) -> None:
     lease = engine.acquire("deploy", ttl_seconds=2, owner="runner-7", metadata="build=1842")
     pass_seconds(5)
     assert run(sweep()) == 1
@@ -50,7 +50,7 @@ def test_sweeping_again_finds_nothing(engine: Engine) -> None:
 
 
 @pytest.mark.django_db
-def test_a_renewed_lease_stays_and_is_looked_at_again_when_it_ends(engine: Engine) -> None:
+def test_a_renewed_lease_stays_and_is_swept_when_it_expires(engine: Engine) -> None:
     lease = engine.acquire("deploy", ttl_seconds=10)
     pass_seconds(8)
     renewed = engine.renew("deploy", lease.lease_id)
@@ -102,7 +102,7 @@ def test_more_leases_than_a_batch_are_all_swept(engine: Engine) -> None:
 
 
 @pytest.mark.django_db
-def test_a_space_that_nobody_uses_is_counted_again(engine: Engine, space: Space) -> None:
+def test_an_unused_space_is_recounted(engine: Engine, space: Space) -> None:
     engine.acquire("deploy", ttl_seconds=2)
     SpaceUsage.objects.create(space=space, live_locks=1)
     with connection.cursor() as cursor:
@@ -114,21 +114,21 @@ def test_a_space_that_nobody_uses_is_counted_again(engine: Engine, space: Space)
 
 
 @pytest.mark.usefixtures("committed")
-def test_many_sweeps_at_once_record_each_expiry_once(engine: Engine) -> None:
+def test_concurrent_sweeps_record_each_expiry_once(engine: Engine) -> None:
     take_many(engine, MANY, ttl_seconds=1)
     pass_seconds(2)
     swept: list[int] = []
 
-    def run() -> None:
+    def sweep_in_batches() -> None:
         swept.append(run(sweep(batch=100)))
         connection.close()
 
-    sweeps = [threading.Thread(target=run) for _ in range(4)]
+    sweeps = [threading.Thread(target=sweep_in_batches) for _ in range(4)]
     for thread in sweeps:
         thread.start()
     for thread in sweeps:
         thread.join()
-    # A sweep that met only rows which others were sweeping has stopped early; nothing is left all the same.
+    # A sweep stops early if all rows of a batch are locked by others; the last one finds the rest.
     swept.append(run(sweep()))
     assert sum(swept) == MANY
     expired = Event.objects.filter(kind="expired").values_list("lock_name", flat=True)
@@ -137,7 +137,7 @@ def test_many_sweeps_at_once_record_each_expiry_once(engine: Engine) -> None:
 
 
 @pytest.mark.usefixtures("committed")
-def test_a_sweep_does_not_wait_for_a_lock_that_somebody_is_changing(engine: Engine) -> None:
+def test_a_sweep_skips_a_locked_row(engine: Engine) -> None:
     take_many(engine, 3, ttl_seconds=1)
     pass_seconds(2)
     held, done = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""People who act at the same moment, and workers who claim while something is being taken away from them."""
+"""Races of users who change a team, and of workers whose token or space is revoked or archived."""
 
 import threading
 import time
@@ -20,6 +20,7 @@ from locks.token_format import parse
 from tests import database
 from tests.conftest import PASSWORD, issue
 from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
+from tests.polling import until
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -27,7 +28,7 @@ ROUNDS = 8
 
 
 def together(*acts):
-    """Each on a thread and a connection of its own, all at once: what each answered or raised."""
+    """Runs each function on its own thread and connection at the same time; returns results and exceptions."""
     start = threading.Barrier(len(acts))
 
     def run(act):
@@ -50,7 +51,7 @@ def claim(token: str, name: str) -> str:
     return outcome.verdict
 
 
-def test_two_admins_who_demote_each_other_at_once_leave_one(blue, alice, olga):
+def test_two_admins_who_demote_each_other_leave_one(blue, alice, olga):
     for _round in range(ROUNDS):
         Membership.objects.filter(team=blue).update(role=Role.ADMIN)
 
@@ -80,17 +81,17 @@ def test_two_admins_who_leave_at_once_leave_one(blue, alice, olga):
         assert Membership.objects.filter(team=blue, role=Role.ADMIN).count() == 1
 
 
-def in_the_console(who, whom, **form):
-    """`who` takes from `whom` all that is not in the form."""
+def change_in_console(superuser, user, **form):
+    """Removes all rights of the user that are not in the form."""
     browser = Client()
-    browser.force_login(who)
-    form |= {"username": whom.username, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
-    return lambda: browser.post(f"/admin/locks/user/{whom.pk}/change/", form).status_code
+    browser.force_login(superuser)
+    form |= {"username": user.username, "date_joined_0": "2026-01-01", "date_joined_1": "00:00:00"}
+    return lambda: browser.post(f"/admin/locks/user/{user.pk}/change/", form).status_code
 
 
-def test_of_two_superusers_who_demote_each_other_at_once_one_stays(root, bob):
+def test_two_superusers_who_demote_each_other_leave_one(root, bob):
     User.objects.update(is_superuser=True, is_staff=True)
-    demote_bob, demote_root = (in_the_console(*pair, is_active="on") for pair in ((root, bob), (bob, root)))
+    demote_bob, demote_root = (change_in_console(*pair, is_active="on") for pair in ((root, bob), (bob, root)))
     with meanwhile() as other:
         with transaction.atomic():
             assert demote_bob() == 302
@@ -101,7 +102,7 @@ def test_of_two_superusers_who_demote_each_other_at_once_one_stays(root, bob):
 
 def test_while_an_admin_leaves_the_other_is_not_made_inactive(blue, alice, olga, root):
     Membership.objects.filter(user=olga).update(role=Role.ADMIN)
-    make_inactive = in_the_console(root, olga)
+    make_inactive = change_in_console(root, olga)
     with meanwhile() as superuser:
         with transaction.atomic():
             members.leave(actor=Actor.of_user(alice), team=blue, member=alice)
@@ -110,11 +111,11 @@ def test_while_an_admin_leaves_the_other_is_not_made_inactive(blue, alice, olga,
     assert User.objects.get(pk=olga.pk).is_active
 
 
-def test_an_invitation_that_two_accept_at_once_is_one_person_s(blue, red, alice, bob, root):
+def test_of_two_concurrent_accepts_of_an_invitation_one_succeeds(blue, red, alice, bob, root):
     for _round in range(ROUNDS):
         Membership.objects.filter(team=blue).exclude(user=alice).delete()
         _code, invite = invites.create(
-            actor=Actor.of_user(alice), by=alice, team=blue, role=Role.VIEWER, lasts=timedelta(days=1), note=""
+            actor=Actor.of_user(alice), by=alice, team=blue, role=Role.VIEWER, lifetime=timedelta(days=1), note=""
         )
 
         def accepts(one, invite=invite):
@@ -126,7 +127,7 @@ def test_an_invitation_that_two_accept_at_once_is_one_person_s(blue, red, alice,
     assert Invite.objects.filter(accepted_at=None).count() == 0
 
 
-def test_two_who_want_the_same_name_at_once_are_one_who_has_it_and_one_who_is_told(blue, alice):
+def test_of_two_concurrent_requests_for_a_name_one_gets_an_error(blue, alice):
     """Both forms are good when they are looked at. The first has made the account and waits for the team, the second
     waits for the first."""
     browsers = [invited(blue, by=alice) for _ in range(2)]
@@ -156,7 +157,7 @@ def test_two_who_want_the_same_name_at_once_are_one_who_has_it_and_one_who_is_to
     )["Location"] == "/ui/blue/"  # fmt: skip
 
 
-def test_an_address_that_somebody_takes_at_that_moment_is_refused_like_any_other(alice, bob):
+def test_an_address_taken_meanwhile_is_rejected_like_any_other(alice, bob):
     browser = Client(raise_request_exception=False)
     browser.force_login(bob)
     with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as person:
@@ -189,7 +190,7 @@ def acts_of_admins(space, actor):
     }
 
 
-def test_an_admin_who_is_demoted_before_an_act_begins_no_longer_may(blue, space, alice, worker_token):
+def test_an_admin_demoted_before_an_action_is_rejected(blue, space, alice, worker_token):
     acts = acts_of_admins(space, Actor.of_user(alice))
     Membership.objects.filter(user=alice).update(role=Role.OPERATOR)
     before = Event.objects.count()
@@ -204,7 +205,7 @@ def test_an_admin_who_is_demoted_before_an_act_begins_no_longer_may(blue, space,
     assert Event.objects.count() == before + 5
 
 
-def test_an_admin_who_is_demoted_in_that_moment_is_told_so(blue, space, alice):
+def test_an_admin_demoted_meanwhile_is_rejected(blue, space, alice):
     browser = Client(raise_request_exception=False)
     browser.force_login(alice)
     with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as person:
@@ -217,7 +218,7 @@ def test_an_admin_who_is_demoted_in_that_moment_is_told_so(blue, space, alice):
     assert not Webhook.objects.exists()
 
 
-def test_a_token_that_is_revoked_in_that_moment_leaves_no_other_behind(space):
+def test_a_token_revoked_meanwhile_issues_no_other(space):
     manager = issue(space, "manager", "tokens:manage")
 
     def issues():
@@ -237,7 +238,7 @@ def test_a_token_that_is_revoked_in_that_moment_leaves_no_other_behind(space):
 def invited(team, *, by) -> Client:
     """A browser that has opened an invitation."""
     code, _invite = invites.create(
-        actor=Actor.of_user(by), by=by, team=team, role=Role.VIEWER, lasts=timedelta(days=1), note=""
+        actor=Actor.of_user(by), by=by, team=team, role=Role.VIEWER, lifetime=timedelta(days=1), note=""
     )
     browser = Client(raise_request_exception=False)
     assert browser.post("/ui/join", {"code": code}).status_code == 302
@@ -249,7 +250,7 @@ def test_a_removed_admin_does_not_come_back_by_a_link_accepted_at_that_moment(bl
         Membership.objects.filter(team=blue).exclude(user=alice).delete()
         Membership.objects.create(team=blue, user=olga, role=Role.ADMIN)
         _code, invite = invites.create(
-            actor=Actor.of_user(olga), by=olga, team=blue, role=Role.ADMIN, lasts=timedelta(days=1), note=""
+            actor=Actor.of_user(olga), by=olga, team=blue, role=Role.ADMIN, lifetime=timedelta(days=1), note=""
         )
         removal, joining = together(
             lambda: members.remove(actor=Actor.of_user(alice), by=alice, team=blue, member=olga),
@@ -257,7 +258,7 @@ def test_a_removed_admin_does_not_come_back_by_a_link_accepted_at_that_moment(bl
         )
         assert removal is None
         joined = Membership.objects.filter(team=blue, user=bob).exists()
-        # It was used before, by somebody who was let in while Olga still was an admin, or never.
+        # It was accepted while Olga was still an admin, or never.
         assert joined != isinstance(joining, invites.NotOpen)
         assert not invites.open_invites().exists()
 
@@ -280,8 +281,7 @@ def test_revoking_and_releasing_leaves_nothing_however_busy_the_token_is(space, 
         return work
 
     def revokes():
-        while not Lock.objects.filter(lease_id__isnull=False).exists():
-            time.sleep(0.01)
+        until(lambda: Lock.objects.filter(lease_id__isnull=False).exists())
         time.sleep(0.2)
         tokens.revoke(actor=Actor.of_user(alice), token=token)
         released = force_release.force_release_all(actor=Actor.of_user(alice), space=space, token=token, reason="lost")
@@ -296,7 +296,7 @@ def test_revoking_and_releasing_leaves_nothing_however_busy_the_token_is(space, 
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
-def test_a_claim_that_waited_while_its_token_was_revoked_is_taken_back_too(space, alice, worker_token):
+def test_a_claim_that_waited_while_its_token_was_revoked_is_released_too(space, alice, worker_token):
     token = Token.objects.select_related("space__team").get()
     Lock.objects.create(space=space, name="job")
     with (

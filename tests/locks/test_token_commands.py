@@ -1,4 +1,4 @@
-"""Tokens from the server's own command line."""
+"""Management commands for tokens."""
 
 from datetime import timedelta
 from io import StringIO
@@ -36,20 +36,20 @@ def test_quiet_prints_only_the_token(space):
     assert Event.objects.get(kind="token_issued").channel == "cli"
 
 
-def test_never_only_where_the_space_allows_it_and_with_a_warning(space):
-    with pytest.raises(CommandError, match=r"blue/main does not allow tokens that never expire\. Give it --days"):
+def test_never_needs_the_permission_of_the_space_and_prints_a_warning(space):
+    with pytest.raises(CommandError, match=r"blue/main does not allow tokens that never expire\. Give --days"):
         issue("--name", "ci", "--never")
     assert not Token.objects.exists()
     Space.objects.update(allow_non_expiring_tokens=True)
     printed, warned = StringIO(), StringIO()
     arguments = ("--team", "blue", "--name", "ci", "--never", "--quiet")
     call_command("issue_token", *arguments, stdout=printed, stderr=warned)
-    assert parse(printed.getvalue().removesuffix("\n")) is not None, "a script takes all of it for the token"
+    assert parse(printed.getvalue().removesuffix("\n")) is not None, "scripts read the token from stdout"
     assert "never expires" in warned.getvalue()
     assert Token.objects.get().expires_at is None
 
 
-def test_without_quiet_it_says_what_the_token_may_do(space):
+def test_without_quiet_it_prints_the_scopes(space):
     printed = issue("--name", "ci", "--scope", "locks:read", "--prefix", "ci/", "--days", "30")
     assert "locks:read." in printed
     assert "shown this once" in printed
@@ -69,7 +69,7 @@ def test_a_taken_name_and_an_unknown_space_are_explained(space):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--name", ""), "--name must be visible text"),
         (("--name", "x" * 129), "--name must be visible text of at most 128"),
@@ -79,13 +79,13 @@ def test_a_taken_name_and_an_unknown_space_are_explained(space):
         (("--name", "ci", "--prefix", "two words"), "without blanks"),
     ],
 )
-def test_what_the_other_doors_refuse_is_refused_here_too(space, arguments, told):
-    with pytest.raises(CommandError, match=told):
+def test_names_and_prefixes_follow_the_rules_of_the_api(space, arguments, message):
+    with pytest.raises(CommandError, match=message):
         issue(*arguments)
     assert not Token.objects.exists()
 
 
-def test_an_archived_space_is_not_among_those_there_are(space):
+def test_archived_spaces_are_not_listed(space):
     Space.objects.create(team=space.team, slug="past", name="Past", archived_at=timezone.now())
     with pytest.raises(CommandError, match=r"There are: blue/main\."):
         manage("issue_token", "--team", "blue", "--space", "past", "--name", "ci")
@@ -105,16 +105,16 @@ def test_revoking_is_audited_and_happens_once(space):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told", "left"), [((), "left to run out: 2", 2), (("--release",), "released: 2", 0)]
+    ("arguments", "message", "left"), [((), "left to expire: 2", 2), (("--release",), "released: 2", 0)]
 )
-def test_revoking_can_release_what_the_token_holds(space, worker_token, arguments, told, left):
+def test_revoking_can_release_the_leases(space, worker_token, arguments, message, left):
     held = parse(worker_token)
     asked = [Acquire(digest=held.digest.hex(), name=name, ttl_seconds=600) for name in ("a", "b")]
     run(acquire(asked))
-    # Left to another statement, which hands it on.
+    # A lock with waiters is released by another statement.
     Lock.objects.filter(name="b").update(last_waiter_id=1)
     printed = manage("revoke_token", held.public_id, *arguments)
-    assert told in printed
+    assert message in printed
     assert Lock.objects.filter(lease_id__isnull=False).count() == left
     for event in Event.objects.filter(kind="force_released"):
         assert (event.actor_kind, event.actor_id, event.actor_name) == ("system", None, "manage.py")

@@ -14,7 +14,8 @@ from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.models import BulkRelease, Event, Lock, TaskRun
 from tests.locks.dashboard.conftest import Worker
-from tests.octoadmin.run.test_worker import eventually, running_worker
+from tests.octoadmin.run.test_worker import running_worker
+from tests.polling import until
 
 pytestmark = [pytest.mark.timeout(150), pytest.mark.xdist_group("up")]
 
@@ -60,17 +61,17 @@ def test_from_the_form_to_the_last_lock_also_when_the_worker_is_killed(held, olg
         with running_worker(queue) as worker:
             batch = confirm(olga)
             # Its third hundred contains the lock that somebody else is working on.
-            eventually(lambda: batch.rows.filter(outcome="released").count() == 200, "two hundred released")
-            eventually(_until_blocked_for_a_row, "the worker in the middle of a chunk")
+            until(lambda: batch.rows.filter(outcome="released").count() == 200, "two hundred released")
+            until(_until_blocked_for_a_row, "the worker in the middle of a chunk")
             worker.kill()
             worker.wait()
         in_the_way.rollback()
-    eventually(lambda: not _others_are_connected(), "the connections of the dead worker are gone")
+    until(lambda: not _others_are_connected(), "the connections of the dead worker are gone")
     assert (state(batch), forced(), batch.rows.filter(outcome=None).count()) == ("confirmed", 200, LOCKS - 200)
     assert Lock.objects.filter(lease_id__isnull=False).count() == LOCKS - 200
     TaskRun.objects.all().delete()
     with running_worker(queue):
-        eventually(lambda: state(batch) == "finished", "the rest")
+        until(lambda: state(batch) == "finished", "the rest")
     assert forced() == LOCKS
     assert Event.objects.filter(kind="force_released").values("lock_name").distinct().count() == LOCKS
     assert set(batch.rows.values_list("outcome", flat=True)) == {"released"}

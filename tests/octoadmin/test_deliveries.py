@@ -16,7 +16,8 @@ from locks.services import webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
 from tests.locks.events.webhooks.receiver import Receiver, receiving
-from tests.octoadmin.run.test_worker import data, eventually, running_worker
+from tests.octoadmin.run.test_worker import data, running_worker
+from tests.polling import until
 
 __all__ = ["data"]
 
@@ -64,16 +65,16 @@ def test_bad_receivers_are_retried_and_delay_neither_the_others_nor_the_sweep(sp
     names = [f"n{number}" for number in range(8)]
     with running_worker(data):
         test = webhooks.send_test(actor=Actor.of_shell(), webhook=bad["/fails"])
-        eventually(test.log.exists, "the test was tried")
+        until(test.log.exists, "the test was tried")
         acquire_all(digest, *names)
         acquire_all(digest, "short", ttl_seconds=1)
-        eventually(lambda: len(receiver.at("/hangs")) > 0, "the hanging one was called")
+        until(lambda: len(receiver.at("/hangs")) > 0, "the hanging one was called")
         # While it hangs, all others get their deliveries, and expired leases are recorded.
-        eventually(lambda: good.deliveries.filter(status="delivered").count() == 10, "all for the good one")
-        eventually(lambda: pouring.deliveries.filter(status="delivered").count() == 10, "all for the pouring one")
-        eventually(lambda: Event.objects.filter(kind="expired", lock_name="short").exists(), "the sweep")
+        until(lambda: good.deliveries.filter(status="delivered").count() == 10, "all for the good one")
+        until(lambda: pouring.deliveries.filter(status="delivered").count() == 10, "all for the pouring one")
+        until(lambda: Event.objects.filter(kind="expired", lock_name="short").exists(), "the sweep")
         for path in ("/fails", "/redirects", "/configured"):
-            eventually(lambda path=path: bad[path].deliveries.filter(log__isnull=False).exists(), f"{path} was tried")
+            until(lambda path=path: bad[path].deliveries.filter(log__isnull=False).exists(), f"{path} was tried")
             failed = bad[path].deliveries.filter(log__isnull=False).first()
             assert failed.status == "pending"
             assert failed.next_attempt_at > failed.created_at
@@ -82,9 +83,7 @@ def test_bad_receivers_are_retried_and_delay_neither_the_others_nor_the_sweep(sp
         # After an outage, a receiver gets everything.
         receiver.status = 200
         make_due(bad["/configured"])
-        eventually(
-            lambda: not bad["/configured"].deliveries.exclude(status="delivered").exists(), "all after the outage"
-        )
+        until(lambda: not bad["/configured"].deliveries.exclude(status="delivered").exists(), "all after the outage")
     for received in receiver.at("/well"):
         assert received.is_signed_with(secret)
         assert not received.is_signed_with("whsec_another")
@@ -105,14 +104,14 @@ def test_nothing_is_lost_when_the_worker_is_killed(space, digest, data, receiver
     names = [f"n{number}" for number in range(20)]
     with running_worker(data) as worker:
         acquire_all(digest, *names[:10])
-        eventually(lambda: len(receiver.at("/slowly")) >= 3, "some were sent")
+        until(lambda: len(receiver.at("/slowly")) >= 3, "some were sent")
         acquire_all(digest, *names[10:])
         kill(worker)
     assert Delivery.objects.filter(status="pending").exists() or Delivery.objects.count() < 20
     secret = webhooks.rotate_secret(actor=Actor.of_shell(), webhook=webhook, overlap=timedelta(hours=1))
     with running_worker(data):
         make_due(webhook)
-        eventually(lambda: webhook.deliveries.filter(status="delivered").count() == 20, "all of them")
+        until(lambda: webhook.deliveries.filter(status="delivered").count() == 20, "all of them")
     received = receiver.at("/slowly")
     assert {one.json["lock_name"] for one in received} == set(names)
     last = received[-1]

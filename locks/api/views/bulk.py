@@ -1,4 +1,4 @@
-"""Many locks at once: claim-next, acquire-all, renew-all, release-all, and the list."""
+"""Endpoints for many locks: claim-next, acquire-all, renew-all, release-all, and the list."""
 
 import msgspec
 from django.http import HttpResponse
@@ -6,11 +6,11 @@ from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 
 from locks.api import responses, schemas
-from locks.api.base_view import LockApiView, answer
+from locks.api.base_view import LockApiView, json_response
 from locks.api.errors import invalid_input
 from locks.api.openapi_hooks import IDEMPOTENCY_KEY, OpenApiTypes, describe, query
 from locks.api.parsing import (
-    MAX_BODY_OF_MANY,
+    MAX_BULK_BODY,
     check_name,
     check_names,
     check_ttl,
@@ -33,68 +33,72 @@ _ACQUIRE_ALL = decoder(schemas.AcquireAllBody)
 _RENEW_ALL = decoder(schemas.RenewAllBody)
 _RELEASE_ALL = decoder(schemas.ReleaseAllBody)
 
-MAX_EXACTLY_COUNTED = 10_000
+MAX_TOTAL = 10_000
 SORTS = ("name", "expires_at", "acquired_at")
 STATUSES = ("held", "delayed", "all")
 
 
 class ClaimNextView(LockApiView):
-    largest_body = MAX_BODY_OF_MANY
+    max_body = MAX_BULK_BODY
 
     @describe(
         "claim_next",
-        "Claim the first of many names that is free",
+        "Acquire the first free lock of a list",
         tag="Many locks",
         scope="locks:write",
         body=schemas.ClaimNextBody,
-        answers={200: schemas.Acquired | schemas.NoneFree},
+        responses={200: schemas.Acquired | schemas.NoneFree},
         errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
         examples=[OpenApiExample("a backlog", {"names": ["issue-1842", "issue-1843"]}, request_only=True)],
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _CLAIM_NEXT)
-        asked = requests.ClaimNext(names=check_names(body.names), **self.caller(request), **self.terms(request, body))
-        outcome = run(claim_next(asked))
-        self.note(request, outcome)
-        return answer(responses.claimed(outcome))
+        claim = requests.ClaimNext(
+            names=check_names(body.names), **self.caller(request), **self.lease_options(request, body)
+        )
+        outcome = run(claim_next(claim))
+        self.record_use(request, outcome)
+        return json_response(responses.claimed(outcome))
 
 
 class AcquireAllView(LockApiView):
     @describe(
         "acquire_all",
-        "Claim several locks, all or none",
+        "Acquire several locks, all or none",
         tag="Many locks",
         scope="locks:write",
         body=schemas.AcquireAllBody,
-        answers={200: schemas.AllAcquired | schemas.AllHeld},
+        responses={200: schemas.AllAcquired | schemas.AllHeld},
         errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
-        description="Whatever the order of the names, two such requests cannot deadlock. With `wait_seconds` it stands "
-        "in line for one name after the other, with the seniority of its arrival, until all are free at once.",
+        description="Two such requests cannot deadlock, whatever the order of their names. With `wait_seconds` the "
+        "request waits for one name after the other, and keeps its arrival time in each queue, until all are free.",
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _ACQUIRE_ALL)
-        asked = requests.AcquireAll(names=check_names(body.names), **self.caller(request), **self.terms(request, body))
-        rows = run(acquire_all(asked))
+        acquire_request = requests.AcquireAll(
+            names=check_names(body.names), **self.caller(request), **self.lease_options(request, body)
+        )
+        rows = run(acquire_all(acquire_request))
         if body.wait_seconds and rows[0].verdict == Verdict.HELD:
-            self.note(request, rows[0], waits=True)
-            return defer_acquire_all(asked, wait_seconds=body.wait_seconds)
-        self.note(request, rows[0])
+            self.record_use(request, rows[0], waits=True)
+            return defer_acquire_all(acquire_request, wait_seconds=body.wait_seconds)
+        self.record_use(request, rows[0])
         usage_counters.count(rows[1:])
-        return answer(responses.acquired_together(rows))
+        return json_response(responses.acquired_all(rows))
 
 
 class RenewAllView(LockApiView):
-    largest_body = MAX_BODY_OF_MANY
+    max_body = MAX_BULK_BODY
 
     @describe(
         "renew_all",
-        "Keep many leases alive with one heartbeat",
+        "Renew many leases",
         tag="Many locks",
         scope="locks:write",
         body=schemas.RenewAllBody,
-        answers={200: schemas.RenewResults},
+        responses={200: schemas.RenewResults},
     )
     def post(self, request: Request) -> HttpResponse:
         caller = self.caller(request)
@@ -111,21 +115,21 @@ class RenewAllView(LockApiView):
                 ]
             )
         )
-        self.note(request, rows[0])
+        self.record_use(request, rows[0])
         usage_counters.count(rows[1:])
-        return answer(schemas.RenewResults(results=[responses.renew_result(row) for row in rows]))
+        return json_response(schemas.RenewResults(results=[responses.renew_result(row) for row in rows]))
 
 
 class ReleaseAllView(LockApiView):
-    largest_body = MAX_BODY_OF_MANY
+    max_body = MAX_BULK_BODY
 
     @describe(
         "release_all",
-        "Give many leases back",
+        "Release many leases",
         tag="Many locks",
         scope="locks:write",
         body=schemas.ReleaseAllBody,
-        answers={200: schemas.ReleaseResults},
+        responses={200: schemas.ReleaseResults},
     )
     def post(self, request: Request) -> HttpResponse:
         caller = self.caller(request)
@@ -137,8 +141,8 @@ class ReleaseAllView(LockApiView):
                 ]
             )
         )
-        self.note(request, rows[0])
-        return answer(schemas.ReleaseResults(results=[responses.release_result(row) for row in rows]))
+        self.record_use(request, rows[0])
+        return json_response(schemas.ReleaseResults(results=[responses.release_result(row) for row in rows]))
 
 
 class LockCursor(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -152,10 +156,10 @@ class LockCursor(msgspec.Struct, kw_only=True, omit_defaults=True):
 class LocksView(LockApiView):
     @describe(
         "list_locks",
-        "See who holds what",
+        "List locks",
         tag="Locks",
         scope="locks:read",
-        answers={200: schemas.LockPage},
+        responses={200: schemas.LockPage},
         errors=(422,),
         parameters=[
             query("prefix", OpenApiTypes.STR, "Only names that start with this."),
@@ -172,7 +176,7 @@ class LocksView(LockApiView):
         status = query_choice(django_request, "status", STATUSES)
         if sort != "name" and status != "held":
             raise invalid_input(422, f"sort={sort} requires status=held.")
-        limit = query_number(django_request, "limit", default=100, lowest=1, highest=1000)
+        limit = query_number(django_request, "limit", default=100, minimum=1, maximum=1000)
         prefix = query_text(django_request, "prefix") or ""
         after = query_cursor(django_request, LockCursor)
         if after and (after.sort != sort or (sort != "name" and after.time is None)):
@@ -191,17 +195,17 @@ class LocksView(LockApiView):
                 )
             )
         )
-        self.note(request, rows[0])
+        self.record_use(request, rows[0])
         responses.raise_api_error(rows[0], scope="locks:read")
         # Without any lock there is still a row, for the total.
         locks = [responses.lock(row.status, row) for row in rows[:limit] if row.name is not None]
         last, more = rows[:limit][-1], len(rows) > limit
         time = {"expires_at": last.expires_at, "acquired_at": last.acquired_at}.get(sort)
-        return answer(
+        return json_response(
             schemas.LockPage(
                 locks=locks,
-                total=min(last.total, MAX_EXACTLY_COUNTED),
-                total_is_at_least=last.total > MAX_EXACTLY_COUNTED,
+                total=min(last.total, MAX_TOTAL),
+                total_is_at_least=last.total > MAX_TOTAL,
                 prefix=prefix,
                 next_cursor=encode(LockCursor(sort=sort, name=last.name or "", time=time)) if more else None,
             )

@@ -8,7 +8,7 @@ import msgspec
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from locks.api.base_view import answer
+from locks.api.base_view import json_response
 from locks.api.errors import ApiError, Code
 from locks.api.exceptions import not_found
 from locks.api.openapi_hooks import OpenApiTypes, describe, query
@@ -78,13 +78,13 @@ class TestView(WebhookEndpoint):
         "Send a test delivery",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={202: DeliveryDescription},
+        responses={202: DeliveryDescription},
         errors=(404,),
         description="Sent within a second or two, also while the webhook is paused. The deliveries show the result.",
     )
     def post(self, request: Request, public_id: str) -> HttpResponse:
         delivery = webhooks.send_test(actor=self.actor(request), webhook=self.webhook(request, public_id))
-        return answer(_description(delivery), status=202)
+        return json_response(_description(delivery), status=202)
 
 
 class DeliveriesView(WebhookEndpoint):
@@ -93,7 +93,7 @@ class DeliveriesView(WebhookEndpoint):
         "Deliveries of a webhook, with their attempts",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={200: DeliveryPage},
+        responses={200: DeliveryPage},
         errors=(404, 422),
         parameters=[
             query("status", {"type": "string", "enum": list(STATUSES)}, "Default: all."),
@@ -104,12 +104,12 @@ class DeliveriesView(WebhookEndpoint):
     def get(self, request: Request, public_id: str) -> HttpResponse:
         webhook = self.webhook(request, public_id)
         status = query_choice(request._request, "status", STATUSES)
-        limit = query_number(request._request, "limit", default=50, lowest=1, highest=100)
+        limit = query_number(request._request, "limit", default=50, minimum=1, maximum=100)
         deliveries = Delivery.objects.filter(webhook=webhook).prefetch_related("log")
         if status != "all":
             deliveries = deliveries.filter(status=status)
         page = fetch_page(deliveries, by=IdCursor, limit=limit, cursor=query_cursor(request._request, IdCursor))
-        return answer(
+        return json_response(
             DeliveryPage(deliveries=[_description(delivery) for delivery in page.rows], next_cursor=page.older)
         )
 
@@ -120,12 +120,12 @@ class ReplayView(WebhookEndpoint):
         "Send all failed deliveries again",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={202: Replayed},
+        responses={202: Replayed},
         errors=(404,),
     )
     def post(self, request: Request, public_id: str) -> HttpResponse:
         replayed = webhooks.replay(actor=self.actor(request), webhook=self.webhook(request, public_id))
-        return answer(Replayed(replayed=replayed), status=202)
+        return json_response(Replayed(replayed=replayed), status=202)
 
 
 class ReplayOneView(WebhookEndpoint):
@@ -134,7 +134,7 @@ class ReplayOneView(WebhookEndpoint):
         "Send one delivery again",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={202: Replayed},
+        responses={202: Replayed},
         errors=(404, 409),
     )
     def post(self, request: Request, public_id: str, delivery_id: UUID) -> HttpResponse:
@@ -145,4 +145,4 @@ class ReplayOneView(WebhookEndpoint):
         replayed = webhooks.replay(actor=self.actor(request), webhook=webhook, delivery=delivery)
         if not replayed:
             raise ApiError(409, Code.CONFLICT, "The delivery is still pending.")
-        return answer(Replayed(replayed=replayed), status=202)
+        return json_response(Replayed(replayed=replayed), status=202)

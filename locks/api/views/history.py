@@ -9,7 +9,7 @@ from django.http import HttpResponse, HttpResponseBase, StreamingHttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
-from locks.api.base_view import answer
+from locks.api.base_view import json_response
 from locks.api.errors import invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, OpenApiTypes, describe, query
 from locks.api.parsing import check_name, query_choice, query_cursor, query_number, query_text
@@ -67,10 +67,12 @@ class HistoryEndpoint(TokenEndpoint):
         return Visibility(space_id=token.space_id, prefixes=tuple(token.prefixes))
 
     def page(self, request: Request, filters: Filter) -> HttpResponse:
-        limit = query_number(request._request, "limit", default=100, lowest=1, highest=1000)
+        limit = query_number(request._request, "limit", default=100, minimum=1, maximum=1000)
         cursor = query_cursor(request._request, TimeCursor)
         found = page(self.visibility(request), filters, limit=limit, cursor=cursor)
-        return answer(EventPage(events=serialize(found.rows), next_cursor=found.older, previous_cursor=found.newer))
+        return json_response(
+            EventPage(events=serialize(found.rows), next_cursor=found.older, previous_cursor=found.newer)
+        )
 
 
 class EventsView(HistoryEndpoint):
@@ -79,7 +81,7 @@ class EventsView(HistoryEndpoint):
         "Events of the space",
         tag="History",
         scope="audit:read",
-        answers={200: EventPage},
+        responses={200: EventPage},
         errors=(422,),
         parameters=[*_NAMES, *_FILTERS, *_PAGING],
     )
@@ -93,7 +95,7 @@ class LockHistoryView(HistoryEndpoint):
         "Events of a lock",
         tag="History",
         scope="audit:read",
-        answers={200: EventPage},
+        responses={200: EventPage},
         errors=(400, 422),
         parameters=[NAME, *_FILTERS, *_PAGING],
     )

@@ -1,11 +1,11 @@
-"""One lock, one lease: acquire, renew, release, force-release, inspect."""
+"""Endpoints for one lock: acquire, renew, release, force-release, inspect."""
 
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 
 from locks.api import responses, schemas
-from locks.api.base_view import LockApiView, answer
+from locks.api.base_view import LockApiView, json_response
 from locks.api.errors import invalid_input
 from locks.api.openapi_hooks import IDEMPOTENCY_KEY, NAME, describe
 from locks.api.parsing import check_name, check_text, check_ttl, decoder
@@ -13,6 +13,7 @@ from locks.api.waiting import NOT_ACQUIRED, defer_acquire
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release, inspect, release, renew
+from locks.services.force_release import force_release_request
 
 _ACQUIRE = decoder(schemas.AcquireBody)
 _RENEW = decoder(schemas.RenewBody)
@@ -23,121 +24,122 @@ _FORCE_RELEASE = decoder(schemas.ForceReleaseBody)
 class AcquireView(LockApiView):
     @describe(
         "acquire",
-        "Claim a lock",
+        "Acquire a lock",
         tag="Locks",
         scope="locks:write",
         body=schemas.AcquireBody,
         body_required=False,
-        answers={200: schemas.Acquired | schemas.Held, 409: schemas.Delayed},
+        responses={200: schemas.Acquired | schemas.Held, 409: schemas.Delayed},
         errors=(404, 409, 410),
         parameters=[NAME, IDEMPOTENCY_KEY],
-        description="`acquired`: proceed. `held`: back off and look at the owner. `delayed` (409): the name is closed "
-        "for a while after its last holder. With `wait_seconds` the answer comes when it is your turn, first come, "
-        "first served, or when the time is up.",
+        description="`acquired`: start the work. `held`: another holder has the lock; retry later. `delayed` (409): "
+        "the lock is in the cooldown after its last lease. With `wait_seconds` the request waits in the queue, first "
+        "come, first served, until the lock is acquired or the wait times out.",
         examples=[
             OpenApiExample("a deploy", {"ttl_seconds": 60, "metadata": "host=runner-7 build=1842"}, request_only=True)
         ],
     )
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _ACQUIRE)
-        asked = requests.Acquire(name=check_name(name), **self.caller(request), **self.terms(request, body))
-        (outcome,) = run(acquire([asked]))
+        acquire_request = requests.Acquire(
+            name=check_name(name), **self.caller(request), **self.lease_options(request, body)
+        )
+        (outcome,) = run(acquire([acquire_request]))
         if body.wait_seconds and outcome.verdict in NOT_ACQUIRED:
-            self.note(request, outcome, waits=True)
-            return defer_acquire(asked, wait_seconds=body.wait_seconds)
-        self.note(request, outcome)
+            self.record_use(request, outcome, waits=True)
+            return defer_acquire(acquire_request, wait_seconds=body.wait_seconds)
+        self.record_use(request, outcome)
         message = responses.acquired(outcome)
-        return answer(message, status=responses.status_of(message))
+        return json_response(message, status=responses.status_of(message))
 
 
 class RenewView(LockApiView):
     @describe(
         "renew",
-        "Keep a lease alive",
+        "Renew a lease",
         tag="Locks",
         scope="locks:write",
         body=schemas.RenewBody,
-        answers={200: schemas.Renewed},
+        responses={200: schemas.Renewed},
         errors=(404,),
         parameters=[NAME],
-        description="Sets the expiry to now plus the TTL, which is the lease's own if absent. An expired lease is "
-        "never revived.",
+        description="Sets the expiry to now plus the TTL, by default that of the lease. An expired lease cannot be "
+        "renewed.",
     )
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _RENEW)
-        asked = requests.Renew(
-            name=check_name(name),
-            lease_id=body.lease_id,
-            ttl_seconds=check_ttl(body.ttl_seconds),
-            **self.caller(request),
+        ttl_seconds = check_ttl(body.ttl_seconds)
+        renewal = requests.Renew(
+            name=check_name(name), lease_id=body.lease_id, ttl_seconds=ttl_seconds, **self.caller(request)
         )
-        (outcome,) = run(renew([asked]))
-        self.note(request, outcome)
-        return answer(responses.renewed(outcome))
+        (outcome,) = run(renew([renewal]))
+        self.record_use(request, outcome)
+        return json_response(responses.renewed(outcome))
 
 
 class ReleaseView(LockApiView):
     @describe(
         "release",
-        "Give a lease back",
+        "Release a lease",
         tag="Locks",
         scope="locks:write",
         body=schemas.ReleaseBody,
-        answers={200: None},
+        responses={200: None},
         errors=(404,),
         parameters=[NAME],
     )
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _RELEASE)
-        asked = requests.Release(name=check_name(name), lease_id=body.lease_id, **self.caller(request))
-        (outcome,) = run(release([asked]))
-        self.note(request, outcome)
+        (outcome,) = run(
+            release([requests.Release(name=check_name(name), lease_id=body.lease_id, **self.caller(request))])
+        )
+        self.record_use(request, outcome)
         responses.check_released(outcome)
-        return answer(None)
+        return json_response(None)
 
 
 class ForceReleaseView(LockApiView):
     @describe(
         "force_release",
-        "Free a lock that somebody else holds",
+        "Force-release a lock of another holder",
         tag="Locks",
         scope="locks:force",
         body=schemas.ForceReleaseBody,
-        answers={200: schemas.ForceReleased},
+        responses={200: schemas.ForceReleased},
         errors=(404, 409),
         parameters=[NAME],
-        description="Send the `fencing_token` you were looking at: if the lock has changed hands since, nothing "
-        "happens (409). The old holder keeps running until its next renew.",
+        description="With `fencing_token`, the lock is released only if it is still held under that token (otherwise "
+        "409). The old holder notices at its next renewal.",
     )
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _FORCE_RELEASE)
         reason = check_text("reason", body.reason.strip())
         if not reason:
-            raise invalid_input(422, "A reason is required.")
-        asked = requests.ForceRelease(
+            raise invalid_input(422, "reason must not be blank.")
+        force_request = force_release_request(
+            self.caller(request),
             name=check_name(name),
             reason=reason,
-            guard=body.fencing_token,
+            fencing_token=body.fencing_token,
             lock_delay_seconds=body.lock_delay_seconds,
-            **self.caller(request),
         )
-        (outcome,) = run(force_release([asked]))
-        self.note(request, outcome)
-        return answer(responses.force_released(outcome))
+        (outcome,) = run(force_release([force_request]))
+        self.record_use(request, outcome)
+        return json_response(responses.force_released(outcome))
 
 
 class LockView(LockApiView):
     @describe(
         "inspect",
-        "See who holds a lock",
+        "Inspect a lock",
         tag="Locks",
         scope="locks:read",
-        answers={200: schemas.Lock},
+        responses={200: schemas.Lock},
         errors=(400,),
         parameters=[NAME],
-        description="Always 200 for a valid name: a lock that nobody holds is free, known or not.",
+        description="200 for every valid name: a name that was never used is a free lock.",
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         (outcome,) = run(inspect([requests.Inspect(name=check_name(name), **self.caller(request))]))
-        self.note(request, outcome)
-        return answer(responses.inspected(outcome))
+        self.record_use(request, outcome)
+        return json_response(responses.inspected(outcome))

@@ -1,6 +1,6 @@
-"""The API's description: OpenAPI as YAML and JSON, and Swagger UI from our own static files.
+"""The OpenAPI document as YAML and JSON, and Swagger UI from our own static files.
 
-The document is the same for everybody and drawn from the code, so it is made once for each process.
+The document is generated once per process.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from rest_framework.response import Response
 from locks.api.errors import invalid_input
 from locks.api.exceptions import respond
 
-# Swagger UI writes styles into its elements and draws its icons from data URLs; scripts stay ours alone.
+# Swagger UI uses inline styles and icons from data URLs; scripts come from our own files only.
 SWAGGER_POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
     "frame-ancestors 'none'; form-action 'self'"
@@ -29,26 +29,26 @@ _FORMATS = {
     "json": (OpenApiJsonRenderer, "application/vnd.oai.openapi+json"),
     "yaml": (OpenApiYamlRenderer, "application/vnd.oai.openapi"),
 }
-_one_at_a_time = Lock()
+_generating = Lock()
 
 
 def _document(format_: str) -> tuple[bytes, str]:
-    # drf-spectacular stumbles over itself if the first two ask at once.
-    with _one_at_a_time:
-        return _drawn(format_)
+    # drf-spectacular's generator is not thread-safe.
+    with _generating:
+        return _generate(format_)
 
 
 @cache
-def _drawn(format_: str) -> tuple[bytes, str]:
+def _generate(format_: str) -> tuple[bytes, str]:
     renderer, _content_type = _FORMATS[format_]
-    document: bytes = renderer().render(SchemaGenerator().get_schema(public=True), renderer_context={})  # type: ignore[no-untyped-call]
+    document: bytes = renderer().render(SchemaGenerator().get_schema(public=True), renderer_context={})  # type: ignore[no-untyped-call]  # no types
     return document, f'"{hashlib.sha256(document).hexdigest()[:32]}"'
 
 
 @csrf_exempt
 def openapi(request: HttpRequest, format_: str) -> HttpResponse:
     if request.method not in ("GET", "HEAD"):
-        return respond(request, invalid_input(405, "This path is only read."))
+        return respond(request, invalid_input(405, "This path supports GET only."))
     document, etag = _document(format_)
     headers = {"ETag": etag, "Cache-Control": "no-cache"}
     if request.headers.get("If-None-Match") == etag:
@@ -57,7 +57,7 @@ def openapi(request: HttpRequest, format_: str) -> HttpResponse:
 
 
 class SwaggerView(SpectacularSwaggerSplitView):
-    """The script comes from an address of its own, so that the page needs no inline one."""
+    """The split view loads its script from a URL, so that the page needs no inline script."""
 
     authentication_classes = ()
     permission_classes = ()
@@ -65,6 +65,6 @@ class SwaggerView(SpectacularSwaggerSplitView):
 
     @extend_schema(exclude=True)
     def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        response: Response = super().get(request, *args, **kwargs)  # type: ignore[no-untyped-call]
+        response: Response = super().get(request, *args, **kwargs)  # type: ignore[no-untyped-call]  # no types
         response["Content-Security-Policy"] = SWAGGER_POLICY
         return response

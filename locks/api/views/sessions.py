@@ -1,4 +1,4 @@
-"""Sessions: one running process, and everything it holds, kept alive by one heartbeat."""
+"""Endpoints for sessions. A session is one running process; one keepalive renews everything that it holds."""
 
 from uuid import UUID
 
@@ -7,7 +7,7 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from rest_framework.request import Request
 
 from locks.api import responses, schemas
-from locks.api.base_view import LockApiView, answer, no_content
+from locks.api.base_view import LockApiView, json_response, no_content
 from locks.api.errors import ApiError, Code
 from locks.api.openapi_hooks import describe
 from locks.api.parsing import check_text, decoder
@@ -22,7 +22,7 @@ SESSION_ID = OpenApiParameter(
     "session_id",
     type={"type": "string", "format": "uuid"},
     location=OpenApiParameter.PATH,
-    description="As it was given.",
+    description="The `session_id` from the response that opened the session.",
 )
 
 
@@ -34,67 +34,68 @@ class SessionsView(LockApiView):
         scope="locks:write",
         body=schemas.OpenSessionBody,
         body_required=False,
-        answers={201: schemas.SessionOpened},
-        description="Locks that are taken with its `session_id` live only while it does, so one keepalive holds them "
-        "all. A session belongs to the token that opened it.",
+        responses={201: schemas.SessionOpened},
+        description="Locks acquired with its `session_id` are held only while the session is alive, so one keepalive "
+        "renews them all. A session belongs to the token that opened it.",
         examples=[OpenApiExample("a runner", {"ttl_seconds": 30, "owner": "runner-7"}, request_only=True)],
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _OPEN)
-        asked = requests.OpenSession(
+        open_request = requests.OpenSession(
             ttl_seconds=_check_ttl(body.ttl_seconds),
             owner=check_text("owner", body.owner),
             metadata=check_text("metadata", body.metadata),
             **self.caller(request),
         )
-        outcome = run(open_session(asked))
-        self.note(request, outcome)
-        return answer(responses.session_opened(outcome), status=201)
+        outcome = run(open_session(open_request))
+        self.record_use(request, outcome)
+        return json_response(responses.session_opened(outcome), status=201)
 
     @describe(
         "list_sessions",
-        "See the sessions of this token",
+        "List the sessions of this token",
         tag="Sessions",
         scope="locks:read",
-        answers={200: schemas.Sessions},
-        description="Those that live, the latest first, at most a thousand.",
+        responses={200: schemas.Sessions},
+        description="Active sessions, newest first, at most a thousand.",
     )
     def get(self, request: Request) -> HttpResponse:
         rows = run(sessions(digest=self.caller(request)["digest"]))
-        self.note(request, rows[0])
+        self.record_use(request, rows[0])
         responses.raise_api_error(rows[0], scope="locks:read")
-        return answer(schemas.Sessions(sessions=[responses.session(row) for row in rows if row.session_id is not None]))
+        listed = [responses.session(row) for row in rows if row.session_id is not None]
+        return json_response(schemas.Sessions(sessions=listed))
 
 
 class SessionView(LockApiView):
     @describe(
         "inspect_session",
-        "See a session",
+        "Inspect a session",
         tag="Sessions",
         scope="locks:read",
-        answers={200: schemas.Session},
+        responses={200: schemas.Session},
         errors=(404,),
         parameters=[SESSION_ID],
-        description="Also for a while after it has ended.",
+        description="A session that has ended is shown for some days.",
     )
     def get(self, request: Request, session_id: UUID) -> HttpResponse:
         (row,) = run(sessions(digest=self.caller(request)["digest"], session_id=session_id))
-        self.note(request, row)
-        return answer(responses.session(row))
+        self.record_use(request, row)
+        return json_response(responses.session(row))
 
     @describe(
         "end_session",
         "End a session",
         tag="Sessions",
         scope="locks:write",
-        answers={204: None},
+        responses={204: None},
         errors=(404, 410),
         parameters=[SESSION_ID],
-        description="Its locks are free at once, and handed to whoever waits for them.",
+        description="Its locks are free at once, or handed over to the next waiter.",
     )
     def delete(self, request: Request, session_id: UUID) -> HttpResponse:
         outcome = run(end_session(requests.SessionRef(session_id=session_id, **self.caller(request))))
-        self.note(request, outcome)
+        self.record_use(request, outcome)
         responses.raise_api_error(outcome, scope="locks:write")
         return no_content()
 
@@ -105,15 +106,15 @@ class KeepaliveView(LockApiView):
         "Keep a session alive",
         tag="Sessions",
         scope="locks:write",
-        answers={200: schemas.SessionKeptAlive},
+        responses={200: schemas.SessionKeptAlive},
         errors=(404, 410),
         parameters=[SESSION_ID],
-        description="Sets the expiry to now plus the session's TTL. A session that has ended is never revived.",
+        description="Sets the expiry to now plus the session's TTL. A session that has ended cannot be revived.",
     )
     def post(self, request: Request, session_id: UUID) -> HttpResponse:
         (outcome,) = run(keep_alive([requests.SessionRef(session_id=session_id, **self.caller(request))]))
-        self.note(request, outcome)
-        return answer(responses.session_kept_alive(outcome))
+        self.record_use(request, outcome)
+        return json_response(responses.session_kept_alive(outcome))
 
 
 def _check_ttl(ttl_seconds: int | None) -> int:

@@ -1,4 +1,4 @@
-"""Tokens: who am I, issue, list, look at one, rotate, revoke."""
+"""Endpoints for tokens: whoami, issue, list, inspect, rotate, revoke."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from msgspec import Meta
 from rest_framework.request import Request
 
 from locks.api.authentication import TokenAuthentication
-from locks.api.base_view import ApiView, answer, no_content, request_id
+from locks.api.base_view import ApiView, json_response, no_content, request_id
 from locks.api.errors import ApiError, Code, invalid_input, scope_missing
 from locks.api.exceptions import not_found
 from locks.api.openapi_hooks import OpenApiTypes, describe, query
@@ -25,7 +25,15 @@ from locks.pagination import IdCursor, fetch_page
 from locks.services import tokens
 from locks.services.audit import Actor
 from locks.services.force_release import held_by_token
-from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, NAME_PATTERN, PREFIX_PATTERN, is_name, is_prefix
+from locks.token_rules import (
+    MAX_NAME,
+    MAX_PREFIX,
+    MAX_PREFIXES,
+    NAME_PATTERN,
+    PREFIX_PATTERN,
+    is_valid_name,
+    is_valid_prefix,
+)
 
 _MAX_OVERLAP = 30 * 86_400
 _MAX_LISTED = 1000
@@ -51,7 +59,7 @@ class TokenDescription(msgspec.Struct, kw_only=True):
 
 
 class ListedToken(TokenDescription, kw_only=True):
-    """`created_by` is null for what a program or the server's shell issued. `superseded_at` is when it was rotated."""
+    """`created_by` is null for tokens issued by the API or `manage.py`. `superseded_at` is the time of rotation."""
 
     created_by: str | None
     superseded_at: datetime | None
@@ -73,7 +81,7 @@ class TokenList(msgspec.Struct, kw_only=True):
 
 
 class IssueBody(msgspec.Struct, kw_only=True):
-    """The scopes are those of the preset, unless `scopes` names others."""
+    """`scopes` replaces those of the preset."""
 
     name: Annotated[str, Meta(min_length=1, max_length=MAX_NAME, extra_json_schema={"pattern": NAME_PATTERN})]
     preset: PresetName = "worker"
@@ -83,7 +91,7 @@ class IssueBody(msgspec.Struct, kw_only=True):
 
 
 class IssuedToken(msgspec.Struct, kw_only=True):
-    """The only answer that ever contains the token."""
+    """The only response that contains the plaintext of the token."""
 
     token: str
     public_id: str
@@ -91,7 +99,7 @@ class IssuedToken(msgspec.Struct, kw_only=True):
 
 
 class RevokedToken(msgspec.Struct, kw_only=True):
-    """How many leases were released, and how many are left to run out."""
+    """The numbers of leases released, and left to expire."""
 
     public_id: str
     released: int
@@ -127,8 +135,7 @@ def _description(token: Token) -> dict[str, Any]:
     }
 
 
-def _listed(tokens_found: Sequence[Token], *, space: Space) -> list[ListedToken]:
-    """As on the page: with who made them, who uses them and what they hold."""
+def _listed(listed: Sequence[Token], *, space: Space) -> list[ListedToken]:
     held = held_by_token(space=space)
     return [
         ListedToken(
@@ -139,7 +146,7 @@ def _listed(tokens_found: Sequence[Token], *, space: Space) -> list[ListedToken]
             last_used_agent=token.last_used_agent or None,
             live_leases=held.get(token.pk, 0),
         )
-        for token in tokens_found
+        for token in listed
     ]
 
 
@@ -164,10 +171,10 @@ class TokenEndpoint(ApiView):
 
 
 class WhoAmIView(TokenEndpoint):
-    @describe("whoami", "What this token is", tag="Tokens", answers={200: WhoAmI})
+    @describe("whoami", "Describe this token", tag="Tokens", responses={200: WhoAmI})
     def get(self, request: Request) -> HttpResponse:
         token = _own(request)
-        return answer(
+        return json_response(
             WhoAmI(
                 team=token.space.team.slug,
                 space=token.space.slug,
@@ -182,18 +189,18 @@ class TokensView(TokenEndpoint):
 
     @describe(
         "list_tokens",
-        "The space's tokens",
+        "List the tokens of the space",
         tag="Tokens",
         scope="tokens:manage",
-        answers={200: TokenList},
+        responses={200: TokenList},
         errors=(422,),
         parameters=[
-            query("revoked", OpenApiTypes.BOOL, "Whether to list revoked ones as well."),
-            query("limit", {"type": "integer", "minimum": 1, "maximum": _MAX_LISTED}, f"{_MAX_LISTED} unless asked."),
-            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the page before."),
+            query("revoked", OpenApiTypes.BOOL, "Whether to include revoked tokens."),
+            query("limit", {"type": "integer", "minimum": 1, "maximum": _MAX_LISTED}, f"{_MAX_LISTED} by default."),
+            query("cursor", OpenApiTypes.STR, "The `next_cursor` of the previous page."),
         ],
-        description="Newest first. A token that is bound to prefixes may get fewer on a page than it asked for: the "
-        "last page is the one without a `next_cursor`.",
+        description="Newest first. A caller with prefixes may get fewer tokens on a page than `limit`; the last page "
+        "has no `next_cursor`.",
     )
     def get(self, request: Request) -> HttpResponse:
         own = _own(request)
@@ -203,31 +210,31 @@ class TokensView(TokenEndpoint):
             raise invalid_input(422, "revoked must be true or false.")
         if revoked == "false":
             known = known.filter(revoked_at__isnull=True)
-        limit = query_number(request._request, "limit", default=_MAX_LISTED, lowest=1, highest=_MAX_LISTED)
+        limit = query_number(request._request, "limit", default=_MAX_LISTED, minimum=1, maximum=_MAX_LISTED)
         page = fetch_page(known, by=IdCursor, limit=limit, cursor=query_cursor(request._request, IdCursor))
         shown = [token for token in page.rows if is_within(own, token.prefixes)]
-        return answer(TokenList(tokens=_listed(shown, space=own.space), next_cursor=page.older))
+        return json_response(TokenList(tokens=_listed(shown, space=own.space), next_cursor=page.older))
 
     @describe(
         "issue_token",
-        "Issue a token for this space",
+        "Issue a token",
         tag="Tokens",
         scope="tokens:manage",
         body=IssueBody,
-        answers={201: IssuedToken},
+        responses={201: IssuedToken},
         errors=(409,),
-        description="A token that is bound to prefixes can only issue tokens that are bound to them too.",
+        description="A token with prefixes can only issue tokens within them.",
     )
     def post(self, request: Request) -> HttpResponse:
         own = _own(request)
         body = parse_body(request._request, _ISSUE)
         scopes = body.scopes if body.scopes is not None else PRESETS[body.preset]
-        if not all(is_prefix(prefix) for prefix in body.prefixes):
-            raise invalid_input(422, "prefixes must be visible text, without blanks or control characters.")
-        if not is_name(body.name):
-            raise invalid_input(422, "name must be visible text, without control characters.")
+        if not all(is_valid_prefix(prefix) for prefix in body.prefixes):
+            raise invalid_input(422, "prefixes must be visible text without white space and control characters.")
+        if not is_valid_name(body.name):
+            raise invalid_input(422, "name must be visible text without control characters.")
         if not is_within(own, body.prefixes):
-            raise ApiError(403, Code.FORBIDDEN, "The prefixes must be within those of the token itself.")
+            raise ApiError(403, Code.FORBIDDEN, "The prefixes must be within those of your own token.")
         now = Token.objects.values_list(Now(), flat=True).filter(pk=own.pk).get()
         try:
             with transaction.atomic():
@@ -241,7 +248,7 @@ class TokensView(TokenEndpoint):
                 )
         except IntegrityError:
             raise ApiError(
-                409, Code.CONFLICT, f"The space has a token named '{body.name}' already. Take another name."
+                409, Code.CONFLICT, f"The space has a token named '{body.name}'. Choose another name."
             ) from None
         return _issued(plaintext, token, status=201)
 
@@ -250,65 +257,65 @@ class TokenView(TokenEndpoint):
     scope = Scope.TOKENS_MANAGE
 
     def token(self, request: Request, public_id: str) -> Token:
-        """Of the token's space, and within its prefixes: others do not exist for it."""
+        """A token of the same space and within the prefixes of the caller; others answer 404."""
         own = _own(request)
-        known = Token.objects.select_related("created_by", "space__team").filter(space_id=own.space_id)
-        found = known.filter(public_id=public_id).first()
-        if found is None or not is_within(own, found.prefixes):
+        in_space = Token.objects.select_related("created_by", "space__team").filter(space_id=own.space_id)
+        token = in_space.filter(public_id=public_id).first()
+        if token is None or not is_within(own, token.prefixes):
             raise not_found()
-        return found
+        return token
 
     @describe(
         "get_token",
-        "One token of this space",
+        "Inspect a token",
         tag="Tokens",
         scope="tokens:manage",
-        answers={200: ListedToken},
+        responses={200: ListedToken},
         errors=(404,),
     )
     def get(self, request: Request, public_id: str) -> HttpResponse:
-        (shown,) = _listed([self.token(request, public_id)], space=_own(request).space)
-        return answer(shown)
+        (listed,) = _listed([self.token(request, public_id)], space=_own(request).space)
+        return json_response(listed)
 
     @describe(
         "revoke_token",
-        "Revoke a token of this space",
+        "Revoke a token",
         tag="Tokens",
         scope="tokens:manage",
-        answers={200: RevokedToken, 204: None},
+        responses={200: RevokedToken, 204: None},
         errors=(404, 422),
         parameters=[
             query(
                 "leases",
                 {"type": "string", "enum": ["expire", "release"]},
-                "What becomes of the leases it holds: `expire` lets them run out and answers 204; `release` takes them "
-                "back at once, those included that are being claimed now, and answers 200 with their number.",
+                "What happens to its leases: `expire` lets them expire and answers 204; `release` releases them at "
+                "once, including claims in progress, and answers 200 with their number.",
             )
         ],
     )
     def delete(self, request: Request, public_id: str) -> HttpResponse:
         leases = query_choice(request._request, "leases", ("expire", "release"))
         token = self.token(request, public_id)
-        ended = tokens.revoke_and_release(
+        result = tokens.revoke_and_release(
             actor=self.actor(request), token=token, reason=None, release=leases == "release"
         )
-        if ended is None:
+        if result is None:
             raise not_found()
         if leases == "expire":
             return no_content()
-        return answer(RevokedToken(public_id=token.public_id, released=ended.released, left=ended.left))
+        return json_response(RevokedToken(public_id=token.public_id, released=result.released, left=result.left))
 
 
 class RotateView(TokenEndpoint):
     @describe(
         "rotate_token",
-        "Replace this token by a new one",
+        "Rotate this token",
         tag="Tokens",
         body=RotateBody,
         body_required=False,
-        answers={200: IssuedToken},
+        responses={200: IssuedToken},
         errors=(409,),
-        description="The old token works on for `overlap_seconds`.",
+        description="The old token stays valid for `overlap_seconds`.",
     )
     def post(self, request: Request) -> HttpResponse:
         own = _own(request)
@@ -321,13 +328,13 @@ class RotateView(TokenEndpoint):
             raise ApiError(
                 409,
                 Code.CONFLICT,
-                "This token was rotated or revoked already. Use its successor, or ask for a new one.",
+                "This token was rotated or revoked. Use its successor, or ask an admin of the team for a new token.",
             ) from None
         return _issued(plaintext, token, status=200)
 
 
 def _issued(plaintext: str, token: Token, *, status: int) -> HttpResponse:
-    response = answer(
+    response = json_response(
         IssuedToken(token=plaintext, public_id=token.public_id, expires_at=token.expires_at), status=status
     )
     response["Cache-Control"] = "no-store"
@@ -335,7 +342,7 @@ def _issued(plaintext: str, token: Token, *, status: int) -> HttpResponse:
 
 
 def is_within(own: Token, prefixes: list[str]) -> bool:
-    """Whether a token with these prefixes can do nothing that is outside those of the token itself."""
+    """Whether a token with these prefixes is limited to the prefixes of `own`."""
     return not own.prefixes or all(
         any(prefix.startswith(allowed) for allowed in own.prefixes) for prefix in prefixes or [""]
     )

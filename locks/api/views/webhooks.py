@@ -8,7 +8,7 @@ from django.http import HttpResponse
 from msgspec import UNSET, Meta, UnsetType
 from rest_framework.request import Request
 
-from locks.api.base_view import answer, no_content
+from locks.api.base_view import json_response, no_content
 from locks.api.errors import ApiError, Code, invalid_input
 from locks.api.exceptions import not_found
 from locks.api.openapi_hooks import describe
@@ -118,14 +118,14 @@ class WebhookEndpoint(TokenEndpoint):
 
 class WebhooksView(WebhookEndpoint):
     @describe(
-        "list_webhooks", "Webhooks of the space", tag="Webhooks", scope="webhooks:manage", answers={200: WebhookList}
+        "list_webhooks", "Webhooks of the space", tag="Webhooks", scope="webhooks:manage", responses={200: WebhookList}
     )
     def get(self, request: Request) -> HttpResponse:
         own = self.own(request)
         visible = [
             webhook for webhook in Webhook.objects.filter(space_id=own.space_id) if is_within(own, [webhook.prefix])
         ]
-        return answer(WebhookList(webhooks=[_description(webhook) for webhook in visible]))
+        return json_response(WebhookList(webhooks=[_description(webhook) for webhook in visible]))
 
     @describe(
         "create_webhook",
@@ -133,7 +133,7 @@ class WebhooksView(WebhookEndpoint):
         tag="Webhooks",
         scope="webhooks:manage",
         body=CreateBody,
-        answers={201: CreatedWebhook},
+        responses={201: CreatedWebhook},
         errors=(409,),
         description="The response contains the secret that deliveries are signed with; it is not shown again. Private "
         "addresses are refused, here and at each attempt.",
@@ -152,7 +152,7 @@ class WebhooksView(WebhookEndpoint):
             limit = webhooks.MAX_WEBHOOKS_PER_SPACE
             raise ApiError(409, Code.CONFLICT, f"The space has {limit} webhooks already. Delete one first.") from None
         webhook.refresh_from_db()
-        response = answer(CreatedWebhook(secret=secret, **_describe(webhook)), status=201)  # type: ignore[arg-type]
+        response = json_response(CreatedWebhook(secret=secret, **_describe(webhook)), status=201)  # type: ignore[arg-type]
         response["Cache-Control"] = "no-store"
         return response
 
@@ -163,11 +163,11 @@ class WebhookView(WebhookEndpoint):
         "One webhook",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={200: WebhookDescription},
+        responses={200: WebhookDescription},
         errors=(404,),
     )
     def get(self, request: Request, public_id: str) -> HttpResponse:
-        return answer(_description(self.webhook(request, public_id)))
+        return json_response(_description(self.webhook(request, public_id)))
 
     @describe(
         "change_webhook",
@@ -176,7 +176,7 @@ class WebhookView(WebhookEndpoint):
         scope="webhooks:manage",
         body=ChangeBody,
         body_required=False,
-        answers={200: WebhookDescription},
+        responses={200: WebhookDescription},
         errors=(404,),
         description="A paused webhook loses no events: when it is resumed, it continues where it was in the history.",
     )
@@ -196,14 +196,14 @@ class WebhookView(WebhookEndpoint):
             raise invalid_input(422, str(error)) from None
         if body.paused is not UNSET:
             webhook = (webhooks.pause if body.paused else webhooks.resume)(actor=actor, webhook=webhook)
-        return answer(_description(webhook))
+        return json_response(_description(webhook))
 
     @describe(
         "delete_webhook",
         "Delete a webhook and its deliveries",
         tag="Webhooks",
         scope="webhooks:manage",
-        answers={204: None},
+        responses={204: None},
         errors=(404,),
     )
     def delete(self, request: Request, public_id: str) -> HttpResponse:
@@ -219,7 +219,7 @@ class RotateSecretView(WebhookEndpoint):
         scope="webhooks:manage",
         body=RotateSecretBody,
         body_required=False,
-        answers={200: NewSecret},
+        responses={200: NewSecret},
         errors=(404,),
         description="For `overlap_seconds`, by default a day, deliveries also carry the header "
         "`X-OctoStore-Signature-Previous`, made with the old secret.",
@@ -229,6 +229,6 @@ class RotateSecretView(WebhookEndpoint):
         body = parse_body(request._request, _ROTATE)
         overlap = timedelta(seconds=body.overlap_seconds)
         secret = webhooks.rotate_secret(actor=self.actor(request), webhook=webhook, overlap=overlap)
-        response = answer(NewSecret(secret=secret))
+        response = json_response(NewSecret(secret=secret))
         response["Cache-Control"] = "no-store"
         return response

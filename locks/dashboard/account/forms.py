@@ -15,7 +15,7 @@ class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def clean_email(self) -> str:
         email: str = self.cleaned_data["email"].strip()
-        if email and User.answering_to(email).exclude(pk=self.instance.pk).exists():
+        if email and User.with_login(email).exclude(pk=self.instance.pk).exists():
             raise forms.ValidationError("Somebody else has this address.")
         return email
 

@@ -39,7 +39,7 @@ def codes(request: HttpRequest) -> HttpResponse:
         return render(request, "account/codes.html", context)
     try:
         tried = login_throttle.check(
-            gate=login_throttle.ThrottleScope.CODE, who=str(user.pk), user=user, actor=actor(request)
+            scope=login_throttle.ThrottleScope.CODE, subject=str(user.pk), user=user, actor=actor(request)
         )
     except login_throttle.TooMany as refused:
         return throttled(request, refused, "account/codes.html", context)
@@ -47,7 +47,7 @@ def codes(request: HttpRequest) -> HttpResponse:
         return render(request, "account/codes.html", {**context, "failed": True}, status=422)
     login_throttle.reset(tried)
     clear_totp_secret(request)
-    shown = mfa.add_codes(actor=actor(request), user=user, secret=secret)
+    shown = mfa.add_totp(actor=actor(request), user=user, secret=secret)
     return _done(request, "One-time codes are on.", shown)
 
 

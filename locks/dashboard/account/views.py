@@ -98,7 +98,11 @@ def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
 def _page(request: HttpRequest, forms: dict[str, Any] | None = None, *, status: int = 200) -> HttpResponse:
     user = current_user(request)
     sessions = [
-        {"session": session, "browser": humanize(session.user_agent), "is_this": accounts.is_this(request, session)}
+        {
+            "session": session,
+            "browser": humanize(session.user_agent),
+            "is_this": accounts.is_current_session(request, session),
+        }
         for session in accounts.sessions_of(user)
     ]
     context: dict[str, Any] = {

@@ -67,7 +67,9 @@ def second_step(request: HttpRequest) -> HttpResponse:
         return render(request, "auth/second_step.html", context)
     actor = actor_of(request, user)
     try:
-        tried = login_throttle.check(gate=login_throttle.ThrottleScope.CODE, who=str(user.pk), user=user, actor=actor)
+        tried = login_throttle.check(
+            scope=login_throttle.ThrottleScope.CODE, subject=str(user.pk), user=user, actor=actor
+        )
     except login_throttle.TooMany as refused:
         return throttled(request, refused, "auth/second_step.html", context)
     factor = _prove(request, user)

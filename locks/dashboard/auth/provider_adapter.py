@@ -73,19 +73,19 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             if invite is None:
                 raise Refused("invite_over")
         verified = verified_addresses(sociallogin)
-        known = sociallogin.user if sociallogin.is_existing else social_accounts.find_by_address(verified)
+        known = sociallogin.user if sociallogin.is_existing else social_accounts.find_by_email(verified)
         if known is not None and not known.is_active:
             raise Refused("switched_off")
         is_new = known is None
         if known is None:
             if invite is None and not any(_is_of_open_domain(address) for address in verified):
                 raise Refused("unknown" if verified else "unverified")
-            if any(social_accounts.is_taken(address) for address in verified):
+            if any(social_accounts.is_email_taken(address) for address in verified):
                 # Somebody has typed it into their profile. It may be them, but nobody knows that yet.
                 raise Refused("sign_in_first")
-            known = social_accounts.add_person(
-                address=verified[0] if verified else "",
-                wanted_name=sociallogin.user.username or (verified[0].partition("@")[0] if verified else ""),
+            known = social_accounts.create_user(
+                email=verified[0] if verified else "",
+                preferred_name=sociallogin.user.username or (verified[0].partition("@")[0] if verified else ""),
                 first_name=sociallogin.user.first_name, last_name=sociallogin.user.last_name,
                 provider=name_of(sociallogin), make_actor=lambda user: actor_of(request, user),
             )  # fmt: skip
@@ -98,7 +98,7 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         if invite is not None:
             try:
                 invites.accept(actor=actor_of(request, known), invite=invite, member=known, is_new=is_new)
-            except invites.MemberAlready:
+            except invites.AlreadyMember:
                 pass
             except invites.NotOpen:
                 raise Refused("invite_over") from None
@@ -117,12 +117,12 @@ class ProviderAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
             )  # fmt: skip
 
     def _record(self, request: HttpRequest, sociallogin: SocialLogin, because: Because) -> None:
-        social_accounts.record_refusal(
+        social_accounts.record_rejection(
             actor=Actor(
                 kind=ActorKind.USER, name="unknown", channel=Channel.WEB, address=request.META.get("REMOTE_ADDR"),
                 request_id=request_id(request),
             ),
-            provider=name_of(sociallogin), because=because,
+            provider=name_of(sociallogin), reason=because,
         )  # fmt: skip
 
 

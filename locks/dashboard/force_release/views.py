@@ -10,16 +10,16 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
-from locks.dashboard.access import SpaceContext, current_user, request_id, space_required
+from locks.dashboard.access import SpaceContext, actor, space_required
 from locks.dashboard.forms import ForceReleaseForm
 from locks.dashboard.lock.queries import find_lock
 from locks.dashboard.reauthentication.flow import require_reauthentication
 from locks.dashboard.rendering import is_htmx_target, page, partial
-from locks.engine import requests, results
+from locks.engine import results
 from locks.engine.execution import run
 from locks.engine.operations import force_release as force_release_locks
 from locks.engine.verdicts import Verdict
-from locks.models import Channel
+from locks.services.force_release import authorized_by, force_release_request
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -53,22 +53,20 @@ def force_release(request: HttpRequest, place: SpaceContext, name: str) -> HttpR
     raise AssertionError(outcome.verdict)
 
 
-def _release(request: HttpRequest, place: SpaceContext, name: str, wanted: dict[str, Any]) -> results.ForceReleased:
-    user = current_user(request)
-    asked = requests.ForceRelease(
-        digest=None,
-        space_id=place.space.pk,
-        actor_id=user.pk,
-        actor_name=user.get_username(),
-        channel=Channel.WEB.value,
-        address=request.META.get("REMOTE_ADDR"),
-        request_id=request_id(request),
-        name=name,
-        reason=wanted["reason"],
-        guard=wanted["fencing_token"],
-        lock_delay_seconds=wanted["lock_delay_seconds"],
+def _release(request: HttpRequest, place: SpaceContext, name: str, fields: dict[str, Any]) -> results.ForceReleased:
+    (outcome,) = run(
+        force_release_locks(
+            [
+                force_release_request(
+                    authorized_by(actor(request), space_id=place.space.pk),
+                    name=name,
+                    reason=fields["reason"],
+                    fencing_token=fields["fencing_token"],
+                    lock_delay_seconds=fields["lock_delay_seconds"],
+                )
+            ]
+        )
     )
-    (outcome,) = run(force_release_locks([asked]))
     return outcome
 
 

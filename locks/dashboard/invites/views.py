@@ -40,8 +40,8 @@ def create(request: HttpRequest, place: SpaceContext) -> HttpResponse:
         status = 422 if request.method == "POST" else 200
         return page(request, place, "team/invite_new.html", context, active_page="team", status=status)
     code, invite = actions.create(
-        actor=actor(request), by=current_user(request), team=place.team, role=form.cleaned_data["role"], lasts=form.lasts,
-        note=form.cleaned_data["note"],
+        actor=actor(request), by=current_user(request), team=place.team, role=form.cleaned_data["role"],
+        lifetime=form.lasts, note=form.cleaned_data["note"],
     )  # fmt: skip
     link = f"{request.scheme}://{request.get_host()}{reverse('dashboard:join')}#{code}"
     return page(request, place, "team/invited.html", {"invite": invite, "link": link}, active_page="team")
@@ -97,7 +97,7 @@ def _form_page(request: HttpRequest, invite: Invite, form: NewAccountForm) -> Ht
 def _join(request: HttpRequest, invite: Invite, member: User) -> HttpResponse:
     try:
         actions.accept(actor=actor(request), invite=invite, member=member)
-    except actions.MemberAlready:
+    except actions.AlreadyMember:
         request.session.pop(_SESSION_KEY, None)
         return redirect("dashboard:team", team=invite.team.slug)
     except actions.NotOpen:

@@ -72,7 +72,7 @@ def confirm(request: HttpRequest, given: Mapping[str, str]) -> Outcome:
         code = given.get("confirm_code", "")[:40]
         method, is_right = "code", lambda: use_code(user=user, code=code) is not None
     try:
-        right = proof.confirm(request=request, user=user, actor=actor(request), method=method, is_right=is_right)
+        right = proof.confirm(request=request, user=user, actor=actor(request), method=method, verify=is_right)
     except TooMany as refused:
         return Outcome(wait_seconds=refused.seconds)
     return Outcome(is_right=right)

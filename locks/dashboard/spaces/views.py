@@ -79,7 +79,7 @@ def archive(request: HttpRequest, place: SpaceContext) -> HttpResponse:
         return dialog(request, place, "team/archive.html", context, status=409)
     except actions.LastSpace:
         return dialog(request, place, "team/archive.html", {**context, "is_last": True}, status=409)
-    except actions.ArchivedAlready:
+    except actions.AlreadyArchived:
         released = 0
     words = f" {released} leases were taken redirect_to_team." if released else ""
     messages.success(request, f"{place.space.name} is archived.{words}")

@@ -5,18 +5,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, assert_never
 
-from django.db.models import Exists, OuterRef
-from django.db.models.functions import Now
 from django.http import QueryDict
 
-from locks.dashboard.database import fetch
 from locks.dashboard.durations import humanize, humanize_ms
 from locks.dashboard.lock_row import LockRow
 from locks.dashboard.page_number import parse_page
-from locks.models import Lock, Space, StuckCount
+from locks.models import Space
+from locks.services.stuck import stuck_rows
 
 ROWS = 50
-MANY_WAITERS = 5
 
 
 class Reason(StrEnum):
@@ -162,8 +159,12 @@ class Inbox:
 
 
 def inbox(*, space: Space, wanted: StuckFilter, limit: int = ROWS) -> Inbox:
-    found = fetch(
-        "stuck/stuck", dict, {**_asked(space, wanted), "rows": limit + 1, "skipped": (wanted.page - 1) * limit}
+    found = stuck_rows(
+        space=space,
+        limit=limit + 1,
+        offset=(wanted.page - 1) * limit,
+        snoozed=wanted.snoozed,
+        reason=wanted.reason,
     )
     counts = found[0]
     listed = [_stuck_lock(row) for row in found if row["id"] is not None]
@@ -176,28 +177,6 @@ def inbox(*, space: Space, wanted: StuckFilter, limit: int = ROWS) -> Inbox:
         previous=wanted.query(page=wanted.page - 1) if wanted.page > 1 else None,
         next=wanted.query(page=wanted.page + 1) if len(listed) > limit else None,
     )
-
-
-def count_stuck() -> int:
-    """Notes for every space how many of its locks need somebody, for the number in the navigation."""
-    held = Lock.objects.filter(space_id=OuterRef("pk"), lease_id__isnull=False)
-    counts = {
-        space.pk: inbox(space=space, wanted=StuckFilter(), limit=1).stuck
-        for space in Space.objects.filter(Exists(held), archived_at=None)
-    }
-    StuckCount.objects.exclude(space_id__in=counts).delete()
-    StuckCount.objects.bulk_create(
-        [StuckCount(space_id=space_id, stuck=number, counted_at=Now()) for space_id, number in counts.items()],
-        update_conflicts=True, unique_fields=["space"], update_fields=["stuck", "counted_at"],
-    )  # fmt: skip
-    return sum(counts.values())
-
-
-def _asked(space: Space, wanted: StuckFilter) -> dict[str, Any]:
-    return {
-        "space_id": space.pk, "max_hold_seconds": space.max_hold_seconds, "many_waiters": MANY_WAITERS,
-        "snoozed": wanted.snoozed, "reason": wanted.reason,
-    }  # fmt: skip
 
 
 _OF_HOLDING = [field.name for field in fields(LockRow)]

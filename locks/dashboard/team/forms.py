@@ -132,13 +132,13 @@ class NewAccountForm(_UserForm):
 
     def clean_username(self) -> str:
         username: str = self.cleaned_data["username"]
-        if User.answering_to(username).exists():
+        if User.with_login(username).exists():
             raise forms.ValidationError("Somebody has this name. If it is you, sign in instead.")
         return username
 
     def clean_email(self) -> str:
         email: str = self.cleaned_data["email"]
-        if email and User.answering_to(email).exists():
+        if email and User.with_login(email).exists():
             raise forms.ValidationError("Somebody has this address. If it is you, sign in instead.")
         return email
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from django.db.models import Q, QuerySet
-from django.db.models.functions import Now
+from django.db.models import QuerySet
 
 from locks.dashboard.database import fetch
 from locks.models import Event, EventKind, Invite, Membership, Role, Space, Team, Token
@@ -73,8 +72,7 @@ def team_spaces(team: Team) -> tuple[list[TeamSpace], list[Space]]:
 
 def active_token_count(space: Space) -> int:
     """Once it is restored."""
-    good = Token.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), space=space, revoked_at=None)
-    return good.count()
+    return Token.objects.active().filter(space=space).count()
 
 
 def team_events(team: Team, *, cursor: TimeCursor | None = None, limit: int = EVENTS) -> Page[Event]:

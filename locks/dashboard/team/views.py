@@ -82,7 +82,7 @@ def change_role(request: HttpRequest, place: SpaceContext, user_id: int) -> Http
         )
     except actions.LastAdmin:
         return _refused(request, place, member, LAST_ADMIN)
-    except actions.NoMember:
+    except actions.NotAMember:
         raise Http404 from None
     if changed:
         messages.success(request, f"{member.get_username()} is {role.label.lower()} from now on.")
@@ -96,15 +96,13 @@ def change_role(request: HttpRequest, place: SpaceContext, user_id: int) -> Http
 def remove(request: HttpRequest, place: SpaceContext, user_id: int) -> HttpResponse:
     member = _member(place, user_id)
     if request.method != "POST":
-        issued = Token.objects.filter(
-            created_by=member, space__team=place.team, space__archived_at=None, revoked_at=None
-        )
+        issued = Token.objects.valid().filter(created_by=member, space__team=place.team)
         return dialog(request, place, "team/remove.html", {"member": member, "tokens": issued.count()})
     try:
         actions.remove(actor=actor(request), by=current_user(request), team=place.team, member=member)
     except actions.LastAdmin:
         return _refused(request, place, member, LAST_ADMIN)
-    except actions.NoMember:
+    except actions.NotAMember:
         raise Http404 from None
     messages.success(request, f"{member.get_username()} is out of the team, in every browser, at once.")
     return redirect("dashboard:home") if member == current_user(request) else redirect_to_team(place)

@@ -7,7 +7,7 @@ from django import forms
 
 from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
-from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_name, is_prefix
+from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_valid_name, is_valid_prefix
 
 CUSTOM = "custom"
 MAX_LIFE = timedelta(days=3650)
@@ -47,7 +47,7 @@ class IssueTokenForm(forms.Form):
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
-        if not is_name(name):
+        if not is_valid_name(name):
             raise forms.ValidationError("Visible text only, without control characters.")
         in_use = Token.objects.filter(space=self._space, name=name, revoked_at=None, rotated_at=None)
         if in_use.exists():
@@ -58,7 +58,7 @@ class IssueTokenForm(forms.Form):
         prefixes = list(dict.fromkeys(self.cleaned_data["prefixes"].split()))
         if len(prefixes) > MAX_PREFIXES:
             raise forms.ValidationError(f"At most {MAX_PREFIXES} prefixes.")
-        if not all(is_prefix(prefix) for prefix in prefixes):
+        if not all(is_valid_prefix(prefix) for prefix in prefixes):
             raise forms.ValidationError(f"A prefix has at most {MAX_PREFIX} visible characters.")
         return prefixes
 

@@ -100,7 +100,7 @@ def rotate(request: HttpRequest, place: SpaceContext, public_id: str) -> HttpRes
             actor=actor(request),
             token=Token.objects.get(pk=token.id),
             overlap=timedelta(seconds=form.cleaned_data["overlap"]),
-            lasts=timedelta(days=lasts) if lasts else None,
+            lifetime=timedelta(days=lasts) if lasts else None,
         )
     except actions.NotRotatable:
         return _dialog(request, place, "tokens/rotate.html", {**context, "token": _find(place, public_id)}, status=409)

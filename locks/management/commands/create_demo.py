@@ -1,7 +1,7 @@
-"""`manage.py create_demo`: fills a lively team, as it would look after a week of deploys, crons and agents.
+"""`manage.py create_demo`: creates a team with a week of deploys, cron jobs and agents.
 
-What is past is written into the history directly, as nothing else could have happened then. With --play the present
-goes on through the engine until interrupted, so that the pages move.
+Past events are written into the history directly. With --play the command then uses the engine until it is interrupted,
+so that the pages change.
 """
 
 import random
@@ -13,45 +13,45 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connection, transaction
+from django.db import transaction
 
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire, count_live, keep_alive, release, renew
 from locks.engine.verdicts import Verdict
 from locks.events.history.rollup import rollup
-from locks.management.demo_data import REASONS, STANDING, WORK, Work
+from locks.management.demo_data import HELD_LOCKS, JOBS, REASONS, Job
 from locks.management.demo_demand import Demand
-from locks.management.demo_queue import Asker, Line, holder_id
-from locks.management.demo_trouble import Trouble
+from locks.management.demo_queue import DemoQueue, DemoWaiter, holder_id
+from locks.management.demo_stuck_locks import StuckLocks
 from locks.models import Event, Lock, Membership, Role, Space, Team, Token, User
 from locks.models.token import PRESETS
-from locks.services import tokens
+from locks.services import clock, tokens
 from locks.services.audit import Actor
 from locks.token_format import parse
 
-# People and their helpers work by day; machines always.
+# Fleets that work by day; the others work always.
 BY_DAY = ("ci", "agents")
 WORKDAY = range(7, 19)
 PEOPLE = {"ada": Role.ADMIN, "olga": Role.OPERATOR, "victor": Role.VIEWER}
 
 
 class Command(BaseCommand):
-    help = "Fill a lively team called Harbor, with people, locks and a week of history."
+    help = "Creates a team called Harbor, with users, locks and a week of history."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--password", help="of the demo's people; one is made up and printed if absent")
-        parser.add_argument("--play", action="store_true", help="go on working through the engine until interrupted")
-        parser.add_argument("--days", type=int, default=7, help="how far the history reaches back")
-        parser.add_argument("--seed", type=int, default=8, help="another number, another history")
+        parser.add_argument("--password", help="of the demo users; by default a random one, which is printed")
+        parser.add_argument("--play", action="store_true", help="keep working until interrupted")
+        parser.add_argument("--days", type=int, default=7, help="length of the history")
+        parser.add_argument("--seed", type=int, default=8, help="of the random numbers")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if Team.objects.filter(slug="harbor").exists():
-            raise CommandError("There is a team called harbor already.")
+            raise CommandError("There is a team harbor already.")
         password = options["password"] or secrets.token_urlsafe(9)
-        demo = Demo(seed=options["seed"], past=timedelta(days=options["days"]))
+        demo = Demo(seed=options["seed"], history=timedelta(days=options["days"]))
         demo.fill(password=password)
-        # The worker would do it within a minute.
+        # Otherwise the worker would do it within a minute.
         run(rollup())
         self.stdout.write(f"Team Harbor: sign in as {', '.join(PEOPLE)} with the password {password}")
         if options["play"]:
@@ -60,17 +60,17 @@ class Command(BaseCommand):
                     demo.play()
                     time.sleep(1)
             except KeyboardInterrupt:
-                self.stdout.write("The demo is over.")
+                self.stdout.write("Stopped.")
 
 
 class Demo:
-    def __init__(self, *, seed: int, past: timedelta) -> None:
-        self._reach = past
-        self._chance = random.Random(seed)  # noqa: S311 -- a story, not a secret
+    def __init__(self, *, seed: int, history: timedelta) -> None:
+        self._history = history
+        self._rng = random.Random(seed)  # noqa: S311 -- demo data, not a secret
         self._digests: dict[str, str] = {}
         self._leases: dict[str, uuid.UUID] = {}
-        # What --play keeps alive: of which fleet, and its lease.
-        self._kept: dict[str, tuple[str, uuid.UUID]] = {}
+        # Leases that --play renews, with their fleets.
+        self._renewed: dict[str, tuple[str, uuid.UUID]] = {}
 
     @transaction.atomic
     def fill(self, *, password: str) -> None:
@@ -82,68 +82,71 @@ class Demo:
             Membership.objects.create(team=team, user=user, role=role)
         issued = {name: self._issue(name) for name in ("ci", "cron", "agents")}
         self._holder_ids = {token.pk: holder_id(token) for token in issued.values()}
-        now = _clock()
-        held = {standing.name: standing for standing in STANDING}
+        now = clock.now()
+        held = {lock.name: lock for lock in HELD_LOCKS}
         events: list[Event] = []
-        for work in WORK:
-            until = now - timedelta(seconds=held[work.name].held if work.name in held else work.pause_seconds / 3)
-            events += self._past(
-                work, issued[work.fleet], begin=now - self._reach, until=until, is_held=work.name in held
+        for job in JOBS:
+            until = now - timedelta(seconds=held[job.name].held if job.name in held else job.pause_seconds / 3)
+            events += self._past_events(
+                job, issued[job.fleet], begin=now - self._history, until=until, is_held=job.name in held
             )
         Event.objects.bulk_create(sorted(events, key=lambda event: event.at), batch_size=1_000)
-        self._demand = Demand(space=self._space, chance=self._chance)
+        self._demand = Demand(space=self._space, rng=self._rng)
         self._demand.count(events)
-        self._line = Line(space=self._space)
-        self._stand(now, issued, curtain=_clock())
+        self._queue = DemoQueue(space=self._space)
+        self._create_held_locks(now, issued, start=clock.now())
         run(count_live([self._space.pk]))
-        trouble = Trouble(space=self._space, line=self._line, now=_clock())
-        self._session_id = trouble.brew(fleet=issued["cron"], person=User.objects.get(username="olga"))
+        stuck = StuckLocks(space=self._space, queue=self._queue, now=clock.now())
+        self._session_id = stuck.create(fleet=issued["cron"], user=User.objects.get(username="olga"))
 
     def play(self) -> None:
-        """A second of work: somebody claims, somebody renews, somebody is done. Who was at work stays at it."""
-        for name, (fleet, lease) in self._kept.items():
-            if self._chance.random() < 0.1:
+        """A second of job: some jobs acquire, renew or release their locks. Locks held at the start are renewed."""
+        for name, (fleet, lease) in self._renewed.items():
+            if self._rng.random() < 0.1:
                 run(renew([requests.Renew(digest=self._digests[fleet], name=name, lease_id=lease)]))
-        for work in WORK:
-            if work.name.startswith(("cache/", "cron/inv", "path:", "deploy/web")) and self._chance.random() < 0.3:
-                self._act(work)
-        if self._chance.random() < 0.1:
+        for job in JOBS:
+            if job.name.startswith(("cache/", "cron/inv", "path:", "deploy/web")) and self._rng.random() < 0.3:
+                self._work_on(job)
+        if self._rng.random() < 0.1:
             digest = self._digests["cron"]
             run(keep_alive([requests.SessionRef(digest=digest, session_id=self._session_id)]))
-        now = _clock()
-        gave_up, taking = self._line.ask_again(now=now)
-        for asker in taking:
-            self._take(asker)
-        self._demand.go_on(now=now, held=self._line.held(), gave_up=gave_up)
+        now = clock.now()
+        timed_out, next_holders = self._queue.ask_again(now=now)
+        for waiter in next_holders:
+            self._acquire(waiter)
+        self._demand.advance(now=now, held=self._queue.held(), timed_out=timed_out)
 
-    def _take(self, asker: Asker) -> None:
-        asked = requests.Acquire(digest=self._digests[asker.token.name], name=asker.name, owner=asker.owner)
-        (outcome,) = run(acquire([asked]))
+    def _acquire(self, waiter: DemoWaiter) -> None:
+        request = requests.Acquire(digest=self._digests[waiter.token.name], name=waiter.name, owner=waiter.owner)
+        (outcome,) = run(acquire([request]))
         if outcome.verdict == Verdict.ACQUIRED and outcome.lease_id is not None:
-            self._kept[asker.name] = (asker.token.name, outcome.lease_id)
-            self._line.leave(asker)
+            self._renewed[waiter.name] = (waiter.token.name, outcome.lease_id)
+            self._queue.remove(waiter)
 
-    def _act(self, work: Work) -> None:
-        digest = self._digests[work.fleet]
-        lease = self._leases.get(work.name)
+    def _work_on(self, job: Job) -> None:
+        digest = self._digests[job.fleet]
+        lease = self._leases.get(job.name)
         if lease is None:
-            asked = requests.Acquire(
-                digest=digest, name=work.name, ttl_seconds=20, owner=self._chance.choice(work.owners),
-                metadata=self._metadata(work),
-            )  # fmt: skip
-            (outcome,) = run(acquire([asked]))
+            request = requests.Acquire(
+                digest=digest,
+                name=job.name,
+                ttl_seconds=20,
+                owner=self._rng.choice(job.owners),
+                metadata=self._metadata(job),
+            )
+            (outcome,) = run(acquire([request]))
             if outcome.verdict == Verdict.ACQUIRED and outcome.lease_id is not None:
-                self._leases[work.name] = outcome.lease_id
-        elif self._chance.random() < 0.06:
-            # Its worker died: the lease runs out.
-            del self._leases[work.name]
-        elif self._chance.random() < 0.75:
-            (renewed,) = run(renew([requests.Renew(digest=digest, name=work.name, lease_id=lease)]))
+                self._leases[job.name] = outcome.lease_id
+        elif self._rng.random() < 0.06:
+            # The worker has died: the lease expires.
+            del self._leases[job.name]
+        elif self._rng.random() < 0.75:
+            (renewed,) = run(renew([requests.Renew(digest=digest, name=job.name, lease_id=lease)]))
             if renewed.verdict != Verdict.RENEWED:
-                del self._leases[work.name]
+                del self._leases[job.name]
         else:
-            run(release([requests.Release(digest=digest, name=work.name, lease_id=lease)]))
-            del self._leases[work.name]
+            run(release([requests.Release(digest=digest, name=job.name, lease_id=lease)]))
+            del self._leases[job.name]
 
     def _issue(self, name: str) -> Token:
         plaintext, token = tokens.issue(actor=Actor.of_shell(), space=self._space, name=name, scopes=PRESETS["worker"])
@@ -152,84 +155,102 @@ class Demo:
         self._digests[name] = presented.digest.hex()
         return token
 
-    def _past(self, work: Work, token: Token, *, begin: datetime, until: datetime, is_held: bool) -> list[Event]:
+    def _past_events(self, job: Job, token: Token, *, begin: datetime, until: datetime, is_held: bool) -> list[Event]:
         events = []
-        at = begin + timedelta(seconds=self._chance.uniform(0, work.pause_seconds))
+        at = begin + timedelta(seconds=self._rng.uniform(0, job.pause_seconds))
         while True:
-            held = timedelta(seconds=work.usual_seconds * self._chance.lognormvariate(0, 0.5))
+            held = timedelta(seconds=job.usual_seconds * self._rng.lognormvariate(0, 0.5))
             if at + held > until:
                 break
-            owner = self._chance.choice(work.owners)
-            common = self._common(work, token, owner=owner, fencing_token=int(at.timestamp() * 1000))
-            events.append(Event(at=at, kind="acquired", actor_kind="token", actor_name=token.name, channel="api",
-                                actor_id=token.pk, **common))  # fmt: skip
-            events.append(self._ending(work, token, at=at, held=held, common=common))
-            at += held + timedelta(seconds=work.pause_seconds * self._chance.uniform(0.3, 1.7) * self._calm(work, at))
+            owner = self._rng.choice(job.owners)
+            fields = self._event_fields(job, token, owner=owner, fencing_token=int(at.timestamp() * 1000))
+            events.append(Event(at=at, kind="acquired", **_by_token(token), **fields))
+            events.append(self._end_event(job, token, at=at, held=held, fields=fields))
+            at += held + timedelta(
+                seconds=job.pause_seconds * self._rng.uniform(0.3, 1.7) * self._pause_factor(job, at)
+            )
         if is_held:
-            common = self._common(work, token, owner=work.owners[0], fencing_token=int(until.timestamp() * 1000))
-            events.append(Event(at=until, kind="acquired", actor_kind="token", actor_name=token.name, channel="api",
-                                actor_id=token.pk, **common))  # fmt: skip
+            fields = self._event_fields(job, token, owner=job.owners[0], fencing_token=int(until.timestamp() * 1000))
+            events.append(Event(at=until, kind="acquired", **_by_token(token), **fields))
         return events
 
     @staticmethod
-    def _calm(work: Work, at: datetime) -> float:
-        """How much longer than by day the pauses are."""
-        return 4.0 if work.fleet in BY_DAY and (at.hour not in WORKDAY or at.weekday() > 4) else 1.0
+    def _pause_factor(job: Job, at: datetime) -> float:
+        """Pauses are longer at night and at weekends."""
+        return 4.0 if job.fleet in BY_DAY and (at.hour not in WORKDAY or at.weekday() > 4) else 1.0
 
-    def _ending(self, work: Work, token: Token, *, at: datetime, held: timedelta, common: dict[str, Any]) -> Event:
+    def _end_event(self, job: Job, token: Token, *, at: datetime, held: timedelta, fields: dict[str, Any]) -> Event:
         held_ms = int(held.total_seconds() * 1000)
         end = at + held
-        luck = self._chance.random()
-        if luck < work.fails / 3:
-            return Event(at=end, kind="force_released", actor_kind="user", actor_name="olga", channel="web",
-                         reason=self._chance.choice(REASONS), held_ms=held_ms, **common)  # fmt: skip
-        if luck < work.fails:
-            overdue = timedelta(milliseconds=self._chance.uniform(80, 900))
-            return Event(at=end + overdue, kind="expired", actor_kind="system", actor_name="expiry", channel="task",
-                         held_ms=held_ms, recorded_late_ms=int(overdue.total_seconds() * 1000), **common)  # fmt: skip
-        return Event(at=end, kind="released", actor_kind="token", actor_name=token.name, channel="api",
-                     actor_id=token.pk, held_ms=held_ms, **common)  # fmt: skip
+        draw = self._rng.random()
+        if draw < job.fails / 3:
+            by = {"actor_kind": "user", "actor_name": "olga", "channel": "web", "reason": self._rng.choice(REASONS)}
+            return Event(at=end, kind="force_released", held_ms=held_ms, **by, **fields)
+        if draw < job.fails:
+            late_ms = int(self._rng.uniform(80, 900))
+            return Event(
+                at=end + timedelta(milliseconds=late_ms),
+                kind="expired",
+                actor_kind="system",
+                actor_name="expiry",
+                channel="task",
+                held_ms=held_ms,
+                recorded_late_ms=late_ms,
+                **fields,
+            )
+        return Event(at=end, kind="released", held_ms=held_ms, **_by_token(token), **fields)
 
-    def _common(self, work: Work, token: Token, *, owner: str, fencing_token: int) -> dict[str, Any]:
+    def _event_fields(self, job: Job, token: Token, *, owner: str, fencing_token: int) -> dict[str, Any]:
         return {
-            "team_id": self._space.team_id, "space_id": self._space.pk, "lock_name": work.name, "owner": owner,
-            "metadata": self._metadata(work), "token_id": token.pk, "fencing_token": fencing_token,
+            "team_id": self._space.team_id,
+            "space_id": self._space.pk,
+            "lock_name": job.name,
+            "owner": owner,
+            "metadata": self._metadata(job),
+            "token_id": token.pk,
+            "fencing_token": fencing_token,
             "holder_id": self._holder_ids[token.pk],
-        }  # fmt: skip
+        }
 
-    def _metadata(self, work: Work) -> str:
-        return work.metadata.format(n=self._chance.randint(1_200, 1_990))
+    def _metadata(self, job: Job) -> str:
+        return job.metadata.format(n=self._rng.randint(1_200, 1_990))
 
-    def _stand(self, now: datetime, issued: dict[str, Token], *, curtain: datetime) -> None:
-        """`now` is where the history ends; it took a while to write, and the heartbeats are as old as the cast says
-        when the curtain opens."""
-        by_name = {work.name: work for work in WORK}
-        for standing in STANDING:
-            work = by_name[standing.name]
-            token = issued[work.fleet]
-            acquired = now - timedelta(seconds=standing.held)
-            renewed = curtain - timedelta(seconds=standing.silent)
+    def _create_held_locks(self, now: datetime, issued: dict[str, Token], *, start: datetime) -> None:
+        """`now` is the end of the history. Writing it took a while, so heartbeats are relative to `start`."""
+        jobs = {job.name: job for job in JOBS}
+        for held in HELD_LOCKS:
+            job = jobs[held.name]
+            token = issued[job.fleet]
+            acquired = now - timedelta(seconds=held.held)
+            renewed = start - timedelta(seconds=held.silent)
             lease = uuid.uuid4()
-            if standing.silent < work.ttl_seconds / 2:
-                self._kept[work.name] = (work.fleet, lease)
-            expires = renewed + timedelta(seconds=work.ttl_seconds)
+            if held.silent < job.ttl_seconds / 2:
+                self._renewed[job.name] = (job.fleet, lease)
+            expires = renewed + timedelta(seconds=job.ttl_seconds)
             Lock.objects.create(
-                space=self._space, name=work.name, fencing_token=int(acquired.timestamp() * 1000),
-                lease_id=lease, holder_id=self._holder_ids[token.pk], token=token,
-                owner=work.owners[0], metadata=self._metadata(work), ttl_seconds=work.ttl_seconds,
-                acquired_at=acquired, renewed_at=renewed, expires_at=expires,
-                renewals=max(1, standing.held * 2 // work.ttl_seconds), next_sweep_at=expires,
-            )  # fmt: skip
-            self._line.stand(work.name, token=token, owners=standing.waiters, now=curtain)
+                space=self._space,
+                name=job.name,
+                fencing_token=int(acquired.timestamp() * 1000),
+                lease_id=lease,
+                holder_id=self._holder_ids[token.pk],
+                token=token,
+                owner=job.owners[0],
+                metadata=self._metadata(job),
+                ttl_seconds=job.ttl_seconds,
+                acquired_at=acquired,
+                renewed_at=renewed,
+                expires_at=expires,
+                renewals=max(1, held.held * 2 // job.ttl_seconds),
+                next_sweep_at=expires,
+            )
+            self._queue.add(job.name, token=token, owners=held.waiters, now=start)
         Lock.objects.create(
-            space=self._space, name="path:migrations", fencing_token=int(now.timestamp() * 1000) - 90_000,
-            available_at=curtain + timedelta(seconds=55),
-        )  # fmt: skip
+            space=self._space,
+            name="path:migrations",
+            fencing_token=int(now.timestamp() * 1000) - 90_000,
+            available_at=start + timedelta(seconds=55),
+        )
 
 
-def _clock() -> datetime:
-    """The database's."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        now: datetime = cursor.fetchone()[0]
-    return now
+def _by_token(token: Token) -> dict[str, Any]:
+    return {"actor_kind": "token", "actor_id": token.pk, "actor_name": token.name, "channel": "api"}

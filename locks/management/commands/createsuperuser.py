@@ -1,4 +1,4 @@
-"""`manage.py createsuperuser`: Django's, with an event in the history."""
+"""`manage.py createsuperuser`: Django's command, with an audit event."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ from locks.services.audit import Actor, record
 
 class Command(createsuperuser.Command):
     def handle(self, *args: Any, **options: Any) -> None:
-        def note(instance: User, created: bool, **_: Any) -> None:
+        def record_user(instance: User, created: bool, **_: Any) -> None:
             if created:
                 detail = {"through": "manage.py", "person": instance.get_username(), "superuser": True}
                 record(EventKind.PERSON_ADDED, actor=Actor.of_shell(), detail=detail)
 
-        # The one place that knows whom Django has made of what was typed, in the transaction that makes them.
-        post_save.connect(note, sender=User)
+        # The signal has the new user, in the transaction that creates it.
+        post_save.connect(record_user, sender=User)
         try:
             super().handle(*args, **options)
         finally:
-            post_save.disconnect(note, sender=User)
+            post_save.disconnect(record_user, sender=User)

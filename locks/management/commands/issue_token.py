@@ -11,25 +11,25 @@ from locks.models import Scope, Space
 from locks.models.token import PRESETS
 from locks.services import clock, tokens
 from locks.services.audit import Actor
-from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_name, is_prefix
+from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_valid_name, is_valid_prefix
 
 MAX_DAYS = 3_650
-NEVER_WARNING = "this token never expires. If it leaks, it works until somebody revokes it."
+NEVER_WARNING = "this token never expires. If it leaks, it works until it is revoked."
 
 
 def find_space(*, team: str, space: str) -> Space:
     try:
         return Space.objects.select_related("team").get(team__slug=team, slug=space, archived_at__isnull=True)
     except Space.DoesNotExist:
-        there = Space.objects.select_related("team").filter(archived_at=None).order_by("team__slug", "slug")
-        known = [str(one) for one in there[:20]]
-        raise CommandError(f"There is no space {team}/{space}. There are: {', '.join(known) or 'none'}.") from None
+        spaces = Space.objects.select_related("team").filter(archived_at=None).order_by("team__slug", "slug")
+        names = ", ".join(str(known) for known in spaces[:20]) or "none"
+        raise CommandError(f"There is no space {team}/{space}. There are: {names}.") from None
 
 
 def _expiry(*, days: int | None, never: bool) -> datetime | tokens.Expiry:
     if never:
         return tokens.Expiry.NEVER
-    return clock.now() + timedelta(days=days) if days else tokens.Expiry.USUAL
+    return clock.now() + timedelta(days=days) if days else tokens.Expiry.DEFAULT
 
 
 class Command(BaseCommand):
@@ -38,17 +38,29 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--team", default="demo", help="the team's slug (default: demo)")
         parser.add_argument("--space", default="main", help="the space's slug (default: main)")
-        parser.add_argument("--name", required=True, help="what will use it; unique in the space")
-        parser.add_argument("--preset", choices=list(PRESETS), default="worker", help="a usual set of scopes")
+        parser.add_argument("--name", required=True, help="the program that uses it; unique in the space")
         parser.add_argument(
-            "--scope", dest="scopes", action="append", choices=Scope.values, help="a scope, instead of the preset's"
+            "--preset", choices=list(PRESETS), default="worker", help="a set of scopes (default: worker)"
         )
-        parser.add_argument("--prefix", dest="prefixes", action="append", default=[], help="bind it to such names")
+        parser.add_argument(
+            "--scope",
+            dest="scopes",
+            action="append",
+            choices=Scope.values,
+            help="a scope, instead of the preset; may be repeated",
+        )
+        parser.add_argument(
+            "--prefix",
+            dest="prefixes",
+            action="append",
+            default=[],
+            help="limit it to lock names with this prefix; may be repeated",
+        )
         life = parser.add_mutually_exclusive_group()
         life.add_argument(
             "--days", type=int, help=f"expires after this many days (default: {tokens.DEFAULT_LIFETIME.days})"
         )
-        life.add_argument("--never", action="store_true", help="never expires; the space has to allow that")
+        life.add_argument("--never", action="store_true", help="never expires; only where the space allows it")
         parser.add_argument("--quiet", action="store_true", help="print the token and nothing else")
 
     def handle(self, **options: Any) -> None:
@@ -56,10 +68,10 @@ class Command(BaseCommand):
         days = options["days"]
         if days is not None and not 1 <= days <= MAX_DAYS:
             raise CommandError(f"--days must be at least 1 and at most {MAX_DAYS}.")
-        if not is_name(options["name"]):
+        if not is_valid_name(options["name"]):
             raise CommandError(f"--name must be visible text of at most {MAX_NAME} characters.")
         prefixes = list(dict.fromkeys(options["prefixes"]))
-        if len(prefixes) > MAX_PREFIXES or not all(is_prefix(prefix) for prefix in prefixes):
+        if len(prefixes) > MAX_PREFIXES or not all(is_valid_prefix(prefix) for prefix in prefixes):
             raise CommandError(
                 f"--prefix must be visible text of at most {MAX_PREFIX} characters, without blanks; at most "
                 f"{MAX_PREFIXES} of them."
@@ -75,12 +87,12 @@ class Command(BaseCommand):
             )
         except tokens.MustExpire:
             raise CommandError(
-                f"{space} does not allow tokens that never expire. Give it --days, or change the limits of the space."
+                f"{space} does not allow tokens that never expire. Give --days, or change the limits of the space."
             ) from None
         except IntegrityError:
-            raise CommandError(f"{space} has a token named {options['name']!r} already. Take another name.") from None
+            raise CommandError(f"{space} has a token named {options['name']!r} already. Choose another name.") from None
         if token.expires_at is None:
-            # Not on stdout, which a script takes for the token.
+            # Not on stdout, which scripts read the token from.
             self.stderr.write(self.style.WARNING(f"Warning: {NEVER_WARNING}"))
         if options["quiet"]:
             self.stdout.write(plaintext)

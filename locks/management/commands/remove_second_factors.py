@@ -1,4 +1,4 @@
-"""For somebody who has lost their second factors and their recovery codes."""
+"""`manage.py remove_second_factors`: for a user who has lost the second factors and the recovery codes."""
 
 from typing import Any
 
@@ -8,20 +8,20 @@ from django.db import transaction
 
 from locks.models import EventKind
 from locks.services.audit import Actor, record
-from locks.services.sign_in import find_person
+from locks.services.sign_in import find_user
 
 
 class Command(BaseCommand):
-    help = "Remove every second factor of a person, so that their password or provider lets them in again."
+    help = "Removes all second factors of a user, so that the password or provider is enough to sign in."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("person", help="user name or e-mail address")
 
     @transaction.atomic
     def handle(self, *args: Any, person: str, **options: Any) -> None:
-        user = find_person(person)
+        user = find_user(person)
         if user is None:
-            raise CommandError("There is nobody of that name.")
+            raise CommandError(f"There is no user {person}.")
         removed, _ = Authenticator.objects.filter(user=user).delete()
         if removed:
             detail = {"kind": "all", "person": user.get_username()}

@@ -1,4 +1,4 @@
-"""`manage.py revoke_token`: ends a bearer token at once."""
+"""`manage.py revoke_token`: revokes a bearer token."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -8,9 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 from locks.models import Token
 from locks.services import tokens
 from locks.services.audit import Actor
-
-# As in the dashboard.
-MAX_REASON = 500
+from locks.services.force_release import MAX_REASON
 
 
 class Command(BaseCommand):
@@ -19,9 +17,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("public_id", help="the part between the first two underscores; never the whole token")
         parser.add_argument("--reason", help="why, for the audit history")
-        parser.add_argument(
-            "--release", action="store_true", help="take back its leases at once (default: they run out)"
-        )
+        parser.add_argument("--release", action="store_true", help="release its leases at once (default: they expire)")
 
     def handle(self, **options: Any) -> None:
         public_id, reason = options["public_id"], options["reason"]
@@ -31,11 +27,11 @@ class Command(BaseCommand):
         if token is None:
             raise CommandError("There is no token with that public id.")
         actor = Actor.of_shell()
-        ended = tokens.revoke_and_release(actor=actor, token=token, reason=reason, release=options["release"])
-        if ended is None:
+        result = tokens.revoke_and_release(actor=actor, token=token, reason=reason, release=options["release"])
+        if result is None:
             raise CommandError(f"{token} was revoked already.")
         self.stdout.write(f"{token} in {token.space} is revoked.")
         if options["release"]:
-            self.stdout.write(f"Leases released: {ended.released}.")
-        if ended.left:
-            self.stdout.write(f"Leases left to run out: {ended.left}.")
+            self.stdout.write(f"Leases released: {result.released}.")
+        if result.left:
+            self.stdout.write(f"Leases left to expire: {result.left}.")

@@ -1,4 +1,4 @@
-"""`manage.py verify_audit`: whether the history and the lock table tell the same story."""
+"""`manage.py verify_audit`: compares the audit history with the lock table."""
 
 from typing import Any
 
@@ -9,12 +9,11 @@ from locks.events.history.verification import verify
 
 
 class Command(BaseCommand):
-    help = "Re-play the audit history and compare it with the lock table; fails at the first contradiction."
+    help = "Replays the audit history and compares it with the lock table; fails if they differ."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        found = run(verify())
-        if found.contradictions:
-            first, *others = found.contradictions
-            more = "".join(f"\n  {other}" for other in others)
-            raise CommandError(f"The history contradicts itself or the locks. First: {first}{more}")
-        self.stdout.write(f"The history is whole: {found.leases} leases, each ended once at most, none overlapping.")
+        report = run(verify())
+        if report.contradictions:
+            listed = "\n  ".join(map(str, report.contradictions))
+            raise CommandError(f"The history contradicts itself or the locks. First: {listed}")
+        self.stdout.write(f"The history is consistent: {report.leases} leases, none ended twice, none overlapping.")

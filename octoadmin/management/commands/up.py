@@ -11,14 +11,14 @@ from octoadmin.run import startup
 
 
 class Command(BaseCommand):
-    help = "Start the database, the server and the worker, and stay in the foreground until Ctrl-C."
+    help = "Starts the database, the server and the worker, and runs in the foreground until Ctrl-C."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
             "--stop-with-parent",
             action="store_true",
-            help="Stop when the process that started this one is gone, as make is when it was killed.",
+            help="Stop when the parent process has ended.",
         )
 
     def handle(self, *_args: Any, stop_with_parent: bool, **_options: Any) -> None:

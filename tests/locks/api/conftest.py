@@ -1,5 +1,4 @@
-"""The API as its callers see it: method, path, token, JSON. Through Django's test client; or, where a test says that it
-is to run on both lanes, through the fast lane as well, as the server does it."""
+"""Calls of the API through Django's test client; for tests with the fixture `lane`, also through the fast path."""
 
 import asyncio
 import json
@@ -21,14 +20,14 @@ Call = Callable[..., HttpResponse]
 
 @pytest.fixture(autouse=True)
 def _fresh_process_state() -> None:
-    limits.forget()
+    limits.reset()
     usage.reset()
 
 
 @pytest.fixture(params=["sync lane", "fast lane"])
-def lane(request: pytest.FixtureRequest) -> Iterator["Talk | None"]:
-    """For `usefixtures`: the test runs once on each. The fast lane has connections of its own, which see only what is
-    committed."""
+def lane(request: pytest.FixtureRequest) -> Iterator["LaneClient | None"]:
+    """For `usefixtures`: runs the test on both paths. The fast path has its own connections, which see committed rows
+    only."""
     if request.param == "sync lane":
         request.getfixturevalue("db")
         yield None
@@ -37,25 +36,25 @@ def lane(request: pytest.FixtureRequest) -> Iterator["Talk | None"]:
     with asyncio.Runner() as runner:
         running = running_paths()
         lanes = runner.run(running.__aenter__())
-        yield Talk(runner, lanes.port)
+        yield LaneClient(runner, lanes.port)
         runner.run(running.__aexit__(None, None, None))
 
 
 @dataclass
-class Talk:
-    """With the server that has both lanes, for a test that is not asynchronous itself."""
+class LaneClient:
+    """A synchronous client of a server with the fast path."""
 
     runner: asyncio.Runner
     port: int
 
-    def ask(self, method: str, path: str, headers: dict[str, str], body: bytes) -> "LaneAnswer":
+    def send(self, method: str, path: str, headers: dict[str, str], body: bytes) -> "LaneResponse":
         fields = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-        return LaneAnswer(self.runner.run(http_client.ask(self.port, method, path, fields, pieces=[body])))
+        return LaneResponse(self.runner.run(http_client.ask(self.port, method, path, fields, pieces=[body])))
 
 
 @dataclass
-class LaneAnswer:
-    """With the words of Django's own."""
+class LaneResponse:
+    """With the interface of Django's response."""
 
     reply: http_client.Reply
 
@@ -80,23 +79,23 @@ class LaneAnswer:
 
 @pytest.fixture
 def call(request: pytest.FixtureRequest, operator_token: str) -> Call:
-    """call("POST", "/locks/a/acquire", {"ttl_seconds": 60}) with a token that may do everything to locks."""
-    talk: Talk | None = request.getfixturevalue("lane") if "lane" in request.fixturenames else None
+    """call("POST", "/locks/a/acquire", {"ttl_seconds": 60}) with all scopes for locks."""
+    client: LaneClient | None = request.getfixturevalue("lane") if "lane" in request.fixturenames else None
 
-    def ask(
+    def send(
         method: str, path: str, body: Any = None, *, token: str | None = operator_token, raw: bytes | None = None,
         content_type: str = "application/json", **headers: str,
-    ) -> HttpResponse | LaneAnswer:  # fmt: skip
+    ) -> HttpResponse | LaneResponse:  # fmt: skip
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         data = raw if raw is not None else json.dumps(body).encode() if body is not None else b""
-        if talk is not None:
+        if client is not None:
             fields = {"Host": "testserver", **headers}
             if data:
                 fields |= {"Content-Type": content_type, "Content-Length": str(len(data))}
-            return talk.ask(method, path, fields, data)
+            return client.send(method, path, fields, data)
         return Client(raise_request_exception=False).generic(
             method, path, data, content_type=content_type if data else "", headers=headers
         )
 
-    return ask
+    return send

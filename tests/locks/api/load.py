@@ -1,6 +1,6 @@
-"""Many requests at once over raw sockets, each timed when it is sent: what a thousand a second look like to a server.
+"""Load over raw sockets: many concurrent requests, with the time of each.
 
-One event loop and no HTTP library, so that the client costs less than the server it is to keep busy.
+It uses one event loop and no HTTP library, so that the client needs less CPU than the server.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """Times are of the monotonic clock; `sent` is from before the first byte went out."""
+class Answer:
+    """Times of the monotonic clock; `sent` is before the first byte."""
 
     sent: float
     answered: float
@@ -26,9 +26,9 @@ def request(method: str, path: str, token: str, body: bytes = b"") -> bytes:
 
 
 class _Caller(asyncio.Protocol):
-    """A keep-alive connection that sends the next request as soon as it has its answer."""
+    """A keep-alive connection that sends the next request after each answer."""
 
-    def __init__(self, requests: Iterator[bytes], answers: list[Answered]) -> None:
+    def __init__(self, requests: Iterator[bytes], answers: list[Answer]) -> None:
         self._requests = requests
         self._answers = answers
         self._received = b""
@@ -47,7 +47,7 @@ class _Caller(asyncio.Protocol):
         if not found or len(body) < _length(head):
             return
         self._received = b""
-        self._answers.append(Answered(self._sent, time.monotonic(), int(head[9:12])))
+        self._answers.append(Answer(self._sent, time.monotonic(), int(head[9:12])))
         if self._is_over:
             self._transport.close()
         else:
@@ -58,30 +58,29 @@ class _Caller(asyncio.Protocol):
             self.done.set_result(exc)
 
     def stop(self) -> None:
-        """After the answer that is under way."""
+        """After the next answer."""
         self._is_over = True
 
     def _send(self) -> None:
-        wanted = next(self._requests)
+        request = next(self._requests)
         self._sent = time.monotonic()
-        self._transport.write(wanted)
+        self._transport.write(request)
 
 
 def _length(head: bytes) -> int:
     return int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0] or 0)
 
 
-def storm(
+def run_load(
     *, port: int, connections: int, requests: Callable[[int], Iterator[bytes]], before: float, after: float,
     act: Callable[[], object],
-) -> tuple[list[Answered], float]:  # fmt: skip
-    """Keeps the connections busy, does `act` on a thread in the midst of it, and goes on; for so many seconds or, where
-    the machine is slow, until there are two answers for each connection. Tells what was answered, and when `act` had
-    returned."""
+) -> tuple[list[Answer], float]:  # fmt: skip
+    """Keeps all connections busy, and runs `act` on a thread meanwhile: `before` and `after` it for so many seconds, or
+    on a slow machine until each connection has two answers. Returns the answers, and the time when `act` returned."""
 
-    async def run() -> tuple[list[Answered], float]:
+    async def run() -> tuple[list[Answer], float]:
         loop = asyncio.get_running_loop()
-        answers: list[Answered] = []
+        answers: list[Answer] = []
         callers = [
             (await loop.create_connection(lambda n=n: _Caller(requests(n), answers), "127.0.0.1", port))[1]
             for n in range(connections)

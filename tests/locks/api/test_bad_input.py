@@ -153,7 +153,7 @@ class TestTokens:
         refused(response, 401, "authentication_required")
         assert response["WWW-Authenticate"] == "Bearer"
 
-    def test_every_wrong_token_gets_the_same_answer(self, call, space, red_space):
+    def test_every_invalid_token_gets_the_same_response(self, call, space, red_space):
         from locks import token_format
 
         revoked = issue(space, "revoked", "locks:read", "locks:write")
@@ -206,7 +206,7 @@ class TestTokens:
 class TestLeaseIds:
     @pytest.mark.parametrize("verb", ["renew", "release"])
     @pytest.mark.parametrize("lease_id", ["", "abc", None, 7, "g" * 36])
-    def test_that_are_none(self, call, verb, lease_id):
+    def test_malformed_lease_ids(self, call, verb, lease_id):
         refused(call("POST", f"/locks/a/{verb}", {"lease_id": lease_id}), 422, "invalid_input")
         refused(call("POST", f"/locks/a/{verb}", {}), 422, "invalid_input")
         refused(call("POST", f"/locks/a/{verb}"), 422, "invalid_input")
@@ -214,13 +214,13 @@ class TestLeaseIds:
 
 class TestRoutes:
     @pytest.mark.parametrize("path", ["/nowhere", "/lock", "/locks/a/acquire/", "/api/v1"])
-    def test_that_nobody_serves(self, call, path):
+    def test_unknown_paths(self, call, path):
         response = call("POST", path, {})
         assert response.status_code in (404, 405, 400)
         assert response["Content-Type"] == "application/json"
         assert response.json()["code"] in ("not_found", "invalid_input", "invalid_lock_name")
 
-    def test_with_the_wrong_method(self, call):
+    def test_wrong_method(self, call):
         for method, path in (
             ("GET", "/locks/a/acquire"),
             ("PUT", "/locks/a"),

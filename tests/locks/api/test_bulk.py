@@ -7,7 +7,7 @@ from tests.conftest import issue
 pytestmark = pytest.mark.django_db
 
 
-def test_claim_next_takes_the_first_that_is_free(call):
+def test_claim_next_acquires_the_first_free_lock(call):
     call("POST", "/locks/issue-1/acquire")
     claimed = call("POST", "/locks/claim-next", {"names": ["issue-1", "issue-2", "issue-3"], "owner": "agent-7"})
     assert claimed.status_code == 200
@@ -15,7 +15,7 @@ def test_claim_next_takes_the_first_that_is_free(call):
     assert claimed.json()["owner"] == "agent-7"
 
 
-def test_claim_next_says_when_to_try_again(call):
+def test_claim_next_returns_a_retry_time(call):
     call("POST", "/locks/issue-1/acquire", {"ttl_seconds": 4})
     none = call("POST", "/locks/claim-next", {"names": ["issue-1"]}).json()
     assert none["status"] == "held"
@@ -35,7 +35,7 @@ def test_acquire_all_is_all_or_none(call):
     assert len({lease["lease_id"] for lease in done["leases"]}) == 3
 
 
-def test_acquire_all_names_what_is_only_closed_for_a_while(call):
+def test_acquire_all_lists_locks_in_cooldown(call):
     lease = call("POST", "/locks/a/acquire", {"lock_delay_seconds": 30}).json()
     call("POST", "/locks/a/release", {"lease_id": lease["lease_id"]})
     (blocker,) = call("POST", "/locks/acquire-all", {"names": ["a", "b"]}).json()["blocked_by"]
@@ -43,7 +43,7 @@ def test_acquire_all_names_what_is_only_closed_for_a_while(call):
     assert blocker["available_at"] is not None
 
 
-def test_renew_all_and_release_all_answer_for_each(call):
+def test_renew_all_and_release_all_return_a_result_for_each_lease(call):
     leases = call("POST", "/locks/acquire-all", {"names": ["a", "b"]}).json()["leases"]
     mine = [{"name": lease["name"], "lease_id": lease["lease_id"]} for lease in leases]
     stale = {"name": "c", "lease_id": leases[0]["lease_id"]}
@@ -55,7 +55,7 @@ def test_renew_all_and_release_all_answer_for_each(call):
     assert [result["ok"] for result in released] == [True, True, False]
 
 
-def test_renew_all_tells_of_names_outside_the_prefixes_one_by_one(call, space):
+def test_renew_all_reports_each_name_outside_the_prefixes(call, space):
     token = issue(space, "ci", "locks:write", prefixes=["ci/"])
     lease = call("POST", "/locks/ci/a/acquire", token=token).json()
     leases = [{"name": name, "lease_id": lease["lease_id"]} for name in ("ci/a", "other")]
@@ -81,7 +81,7 @@ def test_bodies_out_of_bounds(call, path, body):
 
 
 @pytest.mark.parametrize("path", ["/locks/claim-next", "/locks/acquire-all"])
-def test_one_bad_name_spoils_the_request(call, path):
+def test_one_invalid_name_fails_the_request(call, path):
     refused = call("POST", path, {"names": ["fine", "not fine"]})
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_lock_name")
     assert call("GET", "/locks/fine").json()["status"] == "free"
@@ -128,7 +128,7 @@ class TestList:
         assert names("status=all") == ["ci/a", "ci/b", "closed", "deploy"]
         assert names("prefix=%25") == []
 
-    def test_shows_no_lease_id_and_only_what_the_token_may_see(self, call, space):
+    def test_has_no_lease_id_and_only_locks_within_the_prefixes(self, call, space):
         call("POST", "/locks/acquire-all", {"names": ["ci/a", "deploy"]})
         token = issue(space, "ci", "locks:read", prefixes=["ci/"])
         page = call("GET", "/locks", token=token)

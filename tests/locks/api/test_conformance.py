@@ -18,7 +18,7 @@ GENEROUS = {"OCTO_REQUESTS_PER_SECOND": "100000", "OCTO_FAILED_AUTHENTICATIONS_P
 
 
 @pytest.mark.timeout(300)
-def test_every_answer_is_as_described(committed, space, tmp_path):
+def test_every_response_conforms_to_the_schema(committed, space, tmp_path):
     # The widest limits that a space can have are the schema's.
     Space.objects.filter(pk=space.pk).update(max_ttl_seconds=MAX_TTL_SECONDS, max_metadata_length=MAX_METADATA)
     token = issue(space, "schemathesis", *Scope.values)

@@ -11,7 +11,7 @@ from locks.api.views import openapi
 pytestmark = pytest.mark.django_db
 
 
-def test_the_schema_is_there_as_json_and_yaml(client):
+def test_the_schema_is_served_as_json_and_yaml(client):
     as_json = client.get("/openapi.json").json()
     assert yaml.safe_load(client.get("/openapi.yaml").content) == as_json
     assert as_json["openapi"].startswith("3.1")
@@ -40,8 +40,8 @@ def test_swagger_ui_is_served_by_ourselves(client):
     assert "https://" not in page
 
 
-def test_whoever_asks_first_gets_the_same_document_also_all_at_once() -> None:
-    openapi._drawn.cache_clear()
+def test_concurrent_first_requests_get_the_same_document() -> None:
+    openapi._generate.cache_clear()
     ready = Barrier(4)
 
     def first(_number: int) -> tuple[bytes, str]:

@@ -40,7 +40,7 @@ def test_a_body_is_not_needed_to_acquire(call):
     assert call("POST", "/locks/deploy-main/acquire").json()["status"] == "acquired"
 
 
-def test_held_tells_of_the_holder_but_never_the_lease(call):
+def test_held_describes_the_holder_but_has_no_lease_id(call):
     call("POST", "/locks/deploy-main/acquire", {"owner": "runner-7", "metadata": "m"})
     held = call("POST", "/locks/deploy-main/acquire", {"owner": "runner-8"})
     assert held.status_code == 200
@@ -51,7 +51,7 @@ def test_held_tells_of_the_holder_but_never_the_lease(call):
     assert "lease_id" not in body
 
 
-def test_delayed_is_a_409_with_the_time_it_opens(call):
+def test_delayed_is_a_409_with_the_end_of_the_cooldown(call):
     lease = call("POST", "/locks/deploy-main/acquire", {"lock_delay_seconds": 30}).json()
     call("POST", "/locks/deploy-main/release", {"lease_id": lease["lease_id"]})
     delayed = call("POST", "/locks/deploy-main/acquire")
@@ -69,7 +69,7 @@ def test_a_name_with_a_slash_is_the_same_encoded_or_not(call):
     assert call("GET", "/locks/path:src/auth.rs").json()["status"] == "held"
 
 
-def test_inspect_is_200_for_what_never_was(call):
+def test_inspect_is_200_for_an_unknown_name(call):
     assert call("GET", "/locks/never-was").json() == {
         "name": "never-was", "status": "free", "owner": None, "holder_id": None, "metadata": None,
         "fencing_token": None, "acquired_at": None, "renewed_at": None, "expires_at": None,
@@ -93,7 +93,7 @@ def test_renewing_under_another_lease_is_400(call):
 
 
 class TestForceRelease:
-    def test_frees_and_tells_what_was(self, call):
+    def test_releases_and_returns_the_previous_holder(self, call):
         lease = call("POST", "/locks/deploy-main/acquire", {"owner": "runner-7"}).json()
         done = call(
             "POST", "/locks/deploy-main/force-release",
@@ -107,7 +107,7 @@ class TestForceRelease:
         assert (event.reason, event.actor_kind, event.actor_name) == ("host is gone", "token", "operator")
         assert event.request_id == done["X-Request-Id"]
 
-    def test_is_refused_when_the_lock_changed_hands(self, call):
+    def test_is_rejected_after_the_fencing_token_has_changed(self, call):
         lease = call("POST", "/locks/deploy-main/acquire").json()
         refused = call(
             "POST",
@@ -149,7 +149,7 @@ class TestIdempotencyKey:
         refused = call("POST", "/locks/deploy-main/acquire", {"ttl_seconds": 61}, **headers)
         assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
 
-    def test_another_spelling_of_the_same_json_is_the_same_request(self, call):
+    def test_other_json_with_the_same_content_is_the_same_request(self, call):
         headers = {"Idempotency-Key": "run-1842"}
         first = call("POST", "/locks/a/acquire", raw=b'{"owner":"x","ttl_seconds":60}', **headers).json()
         retry = call("POST", "/locks/a/acquire", raw=b'{ "ttl_seconds": 60, "owner": "x" }', **headers).json()
@@ -173,7 +173,7 @@ class TestIdempotencyKey:
             assert (other.status_code, other.json()["code"]) == (409, "conflict")
 
 
-def test_the_spaces_limit_of_live_locks(call, space):
+def test_the_limit_of_live_locks_of_a_space(call, space):
     from locks.api.usage_flusher import usage
 
     Space.objects.filter(pk=space.pk).update(max_live_locks=1)
@@ -186,10 +186,10 @@ def test_the_spaces_limit_of_live_locks(call, space):
 
 def test_another_teams_lock_cannot_be_seen_or_touched(call, red_space):
     lease = call("POST", "/locks/deploy-main/acquire", {"owner": "blue"}).json()
-    stranger = issue(red_space, "stranger", "locks:read", "locks:write", "locks:force")
-    assert call("GET", "/locks/deploy-main", token=stranger).json()["status"] == "free"
-    assert call("GET", "/locks", token=stranger).json()["locks"] == []
+    other_token = issue(red_space, "other_token", "locks:read", "locks:write", "locks:force")
+    assert call("GET", "/locks/deploy-main", token=other_token).json()["status"] == "free"
+    assert call("GET", "/locks", token=other_token).json()["locks"] == []
     for verb, body in (("renew", {}), ("release", {}), ("force-release", {"reason": "x"})):
         body["lease_id"] = lease["lease_id"]
-        refused = call("POST", f"/locks/deploy-main/{verb}", body, token=stranger)
+        refused = call("POST", f"/locks/deploy-main/{verb}", body, token=other_token)
         assert (refused.status_code, refused.json()["code"]) == (404, "lease_not_current")

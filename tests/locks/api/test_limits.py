@@ -1,4 +1,4 @@
-"""Rate limits: who asks too much is told when to come back, and the database hears nothing of it."""
+"""Rate limits: a request beyond the limit is rejected without a query, with the time to retry."""
 
 import pytest
 from django.db import connection
@@ -19,7 +19,7 @@ class Clock:
         return self.now
 
 
-def test_a_bucket_gives_its_burst_and_then_its_rate():
+def test_a_bucket_allows_its_burst_and_then_its_rate():
     clock = Clock()
     buckets = Buckets(rate=10, burst_seconds=2, clock=clock)
     assert [buckets.take("a") for _ in range(20)] == [0] * 20
@@ -30,10 +30,10 @@ def test_a_bucket_gives_its_burst_and_then_its_rate():
     assert buckets.take("b") == 0
 
 
-def test_what_was_given_back_can_be_taken_again():
+def test_a_refund_can_be_taken_again():
     buckets = Buckets(rate=1, burst_seconds=1, clock=Clock())
     assert buckets.take("a") == 0
-    buckets.give_back("a")
+    buckets.refund("a")
     assert [buckets.take("a") > 0 for _ in range(2)] == [False, True]
 
 
@@ -46,7 +46,7 @@ def test_a_bucket_refills_to_its_burst_and_no_further():
     assert buckets.take("a") > 0
 
 
-def test_a_key_may_have_a_rate_of_its_own():
+def test_a_key_can_have_its_own_rate():
     clock = Clock()
     buckets = Buckets(rate=100, burst_seconds=1, clock=clock)
     buckets.take("a")
@@ -55,7 +55,7 @@ def test_a_key_may_have_a_rate_of_its_own():
     assert buckets.take("a") == 500
 
 
-def test_a_space_can_have_a_limit_of_its_own(call, space, worker_token):
+def test_a_space_can_have_its_own_limit(call, space, worker_token):
     Space.objects.filter(pk=space.pk).update(requests_per_second=1)
     answers = [call("POST", f"/locks/n{n}/acquire", token=worker_token) for n in range(20)]
     refused = [answer for answer in answers if answer.status_code == 429]
@@ -68,18 +68,18 @@ def test_a_space_can_have_a_limit_of_its_own(call, space, worker_token):
     assert Event.objects.filter(kind="acquired").count() == len(answers) - len(refused)
 
 
-def test_a_refused_request_never_reaches_the_database(call, space, worker_token):
+def test_a_rejected_request_never_reaches_the_database(call, space, worker_token):
     Space.objects.filter(pk=space.pk).update(requests_per_second=1)
-    asked: dict[int, int] = {}
+    counts: dict[int, int] = {}
     for _ in range(20):
         with CaptureQueriesContext(connection) as queries:
             answer = call("GET", "/whoami", token=worker_token)
-        asked[answer.status_code] = len(queries)
-    assert asked[200] > 0
-    assert asked[429] == 0
+        counts[answer.status_code] = len(queries)
+    assert counts[200] > 0
+    assert counts[429] == 0
 
 
-def test_an_address_with_wrong_tokens_is_slowed_down(call, settings):
+def test_an_address_with_invalid_tokens_is_throttled(call, settings):
     attempts = settings.FAILED_AUTHENTICATIONS_PER_MINUTE * 2
     answers = [call("GET", "/locks/a", token=token_format.generate()) for _ in range(attempts)]
     statuses = [answer.status_code for answer in answers]
@@ -88,15 +88,15 @@ def test_an_address_with_wrong_tokens_is_slowed_down(call, settings):
     assert answers[statuses.index(429)].json()["code"] == "rate_limited"
 
 
-def test_a_worker_does_not_pay_for_a_stranger_behind_the_same_address():
+def test_a_valid_token_is_not_throttled_with_its_address():
     limits = Limits(requests_per_second=100, failures_per_minute=1, processes=1)
     limits.set_rate(b"worker", None)
-    limits.note_failure("192.0.2.1", None)
-    for stranger in (None, b"another"):
+    limits.record_failure("192.0.2.1", None)
+    for other_token in (None, b"another"):
         with pytest.raises(ApiError):
-            limits.check_address("192.0.2.1", stranger)
+            limits.check_address("192.0.2.1", other_token)
     limits.check_address("192.0.2.1", b"worker")
     limits.check_address("192.0.2.2", b"another")
-    limits.note_failure("192.0.2.1", b"worker")
+    limits.record_failure("192.0.2.1", b"worker")
     with pytest.raises(ApiError):
         limits.check_address("192.0.2.1", b"worker")

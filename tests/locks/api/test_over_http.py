@@ -55,7 +55,7 @@ def test_octostores_curl_lines_work_as_written(server, space):
 
 
 def test_five_workers_claim_one_name_a_hundred_times(server, space):
-    """Exactly one is acquired each round; the others are told of the winner; tokens rise."""
+    """Exactly one acquires the lock in each round; the others see the holder; fencing tokens rise."""
     token = issue(space, "fleet", "locks:read", "locks:write")
     workers, rounds = 5, 100
     answers: list[list[dict]] = [[] for _ in range(rounds)]
@@ -94,7 +94,7 @@ def test_five_workers_claim_one_name_a_hundred_times(server, space):
     assert Event.objects.filter(kind="acquired").count() == rounds
 
 
-def test_one_name_changes_hands_and_its_tokens_rise(server, space):
+def test_fencing_tokens_of_a_name_rise_from_holder_to_holder(server, space):
     token = issue(space, "fleet", "locks:read", "locks:write")
     tokens: list[int] = []
     lock = threading.Lock()
@@ -119,14 +119,14 @@ def test_one_name_changes_hands_and_its_tokens_rise(server, space):
     assert kinds == ["acquired", "released"] * len(tokens)
 
 
-def test_an_answer_over_the_wire_has_its_request_id_and_no_server_internals(server, space):
+def test_a_response_has_its_request_id_and_no_server_internals(server, space):
     token = issue(space, "agent", "locks:read")
     answer = server.api(token).call("GET", "/locks/a")
     assert re.fullmatch(r"req_[0-9a-f]{32}", answer.headers["X-Request-Id"])
     assert answer.headers["Content-Type"] == "application/json"
 
 
-def test_paths_are_taken_as_they_are(server, space):
+def test_paths_are_not_normalised(server, space):
     token = issue(space, "agent", "locks:read", "locks:write")
     api = server.api(token)
     assert api.call("POST", "/locks/path:src%2Fauth.rs/acquire").json()["name"] == "path:src/auth.rs"
@@ -135,7 +135,7 @@ def test_paths_are_taken_as_they_are(server, space):
         assert (answer.status, answer.json()["code"]) == (400, "invalid_lock_name"), path
 
 
-def test_a_body_beyond_all_bounds_is_refused(server, space):
+def test_a_huge_body_is_rejected(server, space):
     token = issue(space, "agent", "locks:read", "locks:write")
     answer = server.api(token).call("POST", "/locks/a/acquire", {"metadata": "x" * 1_000_000})
     assert (answer.status, answer.json()["code"]) == (413, "invalid_input")

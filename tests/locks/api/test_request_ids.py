@@ -1,4 +1,4 @@
-"""Request ids: never twice the same, whoever makes them."""
+"""Request ids are unique across processes."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def test_no_two_are_the_same():
     assert {len(request_id) for request_id in ids} == {len("req_") + 32}
 
 
-def test_a_process_and_its_child_draw_apart():
+def test_a_process_and_its_fork_use_different_ids():
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=True)
     first, second = done.stdout.split()
     assert first != second

@@ -40,7 +40,7 @@ def test_a_session_from_beginning_to_end(call):
     assert call("GET", path).json()["active"] is False
 
 
-def test_the_list_has_those_that_live(call, session_id):
+def test_the_list_has_active_sessions(call, session_id):
     ended = call("POST", "/sessions").json()["session_id"]
     call("DELETE", f"/sessions/{ended}")
     (listed,) = call("GET", "/sessions").json()["sessions"]
@@ -55,7 +55,7 @@ def test_asking_again_with_the_session_gives_the_same_lease(call, session_id):
     )  # fmt: skip
 
 
-def test_claim_next_and_acquire_all_take_a_session_too(call, session_id):
+def test_claim_next_and_acquire_all_accept_a_session(call, session_id):
     call("POST", "/locks/claim-next", {"names": ["a"], "session_id": session_id})
     call("POST", "/locks/acquire-all", {"names": ["b", "c"], "session_id": session_id, "ephemeral": False})
     assert call("GET", f"/sessions/{session_id}").json()["lock_count"] == 3
@@ -64,12 +64,15 @@ def test_claim_next_and_acquire_all_take_a_session_too(call, session_id):
 
 
 @pytest.mark.parametrize(("method", "suffix"), [("POST", "/keepalive"), ("GET", ""), ("DELETE", "")])
-def test_unknown_and_strangers_sessions_are_not_found(call, session_id, method, suffix, space):
-    stranger = issue(space, "stranger", "locks:read", "locks:write")
-    for path, token in ((f"/sessions/{uuid4()}{suffix}", {}), (f"/sessions/{session_id}{suffix}", {"token": stranger})):
+def test_unknown_sessions_and_those_of_other_tokens_are_not_found(call, session_id, method, suffix, space):
+    other_token = issue(space, "other_token", "locks:read", "locks:write")
+    for path, token in (
+        (f"/sessions/{uuid4()}{suffix}", {}),
+        (f"/sessions/{session_id}{suffix}", {"token": other_token}),
+    ):
         refused = call(method, path, **token)
         assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
-    acquire = call("POST", "/locks/deploy/acquire", {"session_id": session_id}, token=stranger)
+    acquire = call("POST", "/locks/deploy/acquire", {"session_id": session_id}, token=other_token)
     assert (acquire.status_code, acquire.json()["code"]) == (404, "not_found")
 
 
@@ -101,7 +104,7 @@ def test_scopes(call, space, session_id):
     assert call("POST", "/sessions", token=None).json()["code"] == "authentication_required"
 
 
-def test_the_sessions_of_a_revoked_token_run_out(call, space):
+def test_sessions_of_a_revoked_token_expire(call, space):
     plaintext = issue(space, "doomed", "locks:read", "locks:write")
     session_id = call("POST", "/sessions", {"ttl_seconds": 30}, token=plaintext).json()["session_id"]
     call("POST", "/locks/deploy/acquire", {"session_id": session_id, "ttl_seconds": 3600}, token=plaintext)

@@ -63,20 +63,20 @@ def test_an_issued_token_works_and_only_its_digest_is_kept(call, managing):
         {"name": "\u200b", "preset": "worker"},
     ],
 )
-def test_what_cannot_be_issued(call, managing, body):
+def test_invalid_tokens_are_not_issued(call, managing, body):
     refused = call("POST", "/tokens", body, token=managing)
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
     assert Token.objects.count() == 2
 
 
-def test_a_scope_or_prefix_that_is_named_twice_is_kept_once(call, managing):
+def test_duplicate_scopes_and_prefixes_are_stored_once(call, managing):
     body = {"name": "ci", "scopes": ["locks:read", "locks:read"], "prefixes": ["ci/", "ci/"]}
     assert call("POST", "/tokens", body, token=managing).status_code == 201
     token = Token.objects.get(name="ci")
     assert (token.scopes, token.prefixes) == (["locks:read"], ["ci/"])
 
 
-def test_the_list_goes_on_from_page_to_page(call, space, managing):
+def test_the_list_has_pages(call, space, managing):
     for number in range(4):
         issue(space, f"ci-{number}", "locks:read")
     first = call("GET", "/tokens?limit=4", token=managing).json()
@@ -89,7 +89,7 @@ def test_the_list_goes_on_from_page_to_page(call, space, managing):
 @pytest.mark.parametrize(
     "query", ["cursor=x", "cursor=-1", "cursor=" + "9" * 19, "limit=0", "limit=1001", "revoked=no"]
 )
-def test_nonsense_in_the_list_s_query_is_refused(call, managing, query):
+def test_invalid_query_parameters_of_the_list_are_rejected(call, managing, query):
     assert call("GET", f"/tokens?{query}", token=managing).status_code == 422
 
 
@@ -99,7 +99,7 @@ def test_a_name_is_used_once(call, managing):
     assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
 
 
-def test_a_token_bound_to_prefixes_issues_no_freer_one(call, space):
+def test_a_token_with_prefixes_issues_only_tokens_within_them(call, space):
     bound = issue(space, "bound", "tokens:manage", prefixes=["ci/"])
     for prefixes in ([], ["deploy/"], ["ci/", "x"]):
         body = {"name": "new", "preset": "worker", "prefixes": prefixes}
@@ -109,13 +109,13 @@ def test_a_token_bound_to_prefixes_issues_no_freer_one(call, space):
 
 
 def test_the_list_has_no_secrets_and_no_other_space(call, managing, red_space):
-    issue(red_space, "stranger", "locks:read")
+    issue(red_space, "other_token", "locks:read")
     listed = call("GET", "/tokens", token=managing)
     assert {token["name"] for token in listed.json()["tokens"]} == {"manager", "operator"}
     assert "digest" not in listed.content.decode()
 
 
-def test_each_is_shown_with_who_made_it_who_uses_it_and_what_it_holds(call, managing, space, alice):
+def test_each_token_has_its_creator_last_use_and_number_of_leases(call, managing, space, alice):
     _, theirs = tokens.issue(
         actor=Actor.of_user(alice), space=space, name="ci", scopes=["locks:read"], created_by=alice,
         expires_at=timezone.now() + timedelta(days=3),
@@ -134,31 +134,31 @@ def test_each_is_shown_with_who_made_it_who_uses_it_and_what_it_holds(call, mana
     assert call("GET", f"/tokens/{theirs.public_id}", token=managing).json() == other
 
 
-def test_the_list_asks_the_database_as_often_for_many_as_for_one(call, managing, space, alice):
+def test_the_list_needs_the_same_number_of_queries_for_one_and_many(call, managing, space, alice):
     def queries() -> int:
-        with CaptureQueriesContext(connection) as asked:
+        with CaptureQueriesContext(connection) as queries:
             assert call("GET", "/tokens", token=managing).status_code == 200
-        return len(asked)
+        return len(queries)
 
     few = queries()
     for number in range(5):
-        terms = {"name": f"ci-{number}", "scopes": ["locks:read"], "created_by": alice}
-        tokens.issue(actor=Actor.of_shell(), space=space, **terms)
+        options = {"name": f"ci-{number}", "scopes": ["locks:read"], "created_by": alice}
+        tokens.issue(actor=Actor.of_shell(), space=space, **options)
     assert queries() == few
 
 
-def test_a_token_of_another_space_or_outside_the_prefixes_cannot_be_looked_at(call, managing, space, red_space):
+def test_a_token_of_another_space_or_outside_the_prefixes_is_not_found(call, managing, space, red_space):
     bound = issue(space, "bound", "tokens:manage", prefixes=["ci/"])
-    stranger = issue(red_space, "stranger", "locks:read")
-    for token, other in ((managing, stranger), (bound, managing)):
+    other_token = issue(red_space, "other_token", "locks:read")
+    for token, other in ((managing, other_token), (bound, managing)):
         assert call("GET", f"/tokens/{other.split('_')[1]}", token=token).status_code == 404
 
 
-def test_revoking_can_release_what_the_token_holds_and_says_how_much(call, managing, worker_token, space):
-    """Also what belongs to a session and what somebody waits for, which the engine frees in another way."""
+def test_revoking_can_release_the_leases_and_returns_their_number(call, managing, worker_token, space):
+    """Also leases of a session and those with waiters, which the engine releases in other ways."""
     session = call("POST", "/sessions", token=worker_token).json()["session_id"]
-    for name, terms in (("plain", {}), ("of-session", {"session_id": session}), ("wanted", {})):
-        call("POST", f"/locks/{name}/acquire", {"ttl_seconds": 600, **terms}, token=worker_token)
+    for name, options in (("plain", {}), ("of-session", {"session_id": session}), ("wanted", {})):
+        call("POST", f"/locks/{name}/acquire", {"ttl_seconds": 600, **options}, token=worker_token)
     call("POST", "/locks/of-another/acquire", {"ttl_seconds": 600}, token=managing)
     Lock.objects.filter(name="wanted").update(last_waiter_id=1)
     public_id = worker_token.split("_")[1]
@@ -174,7 +174,7 @@ def test_revoking_can_release_what_the_token_holds_and_says_how_much(call, manag
 
 
 @pytest.mark.parametrize("query", ["", "?leases=expire"])
-def test_unless_it_is_told_revoking_lets_leases_run_out(call, managing, worker_token, query):
+def test_by_default_leases_of_a_revoked_token_expire(call, managing, worker_token, query):
     call("POST", "/locks/a/acquire", {"ttl_seconds": 600}, token=worker_token)
     public_id = worker_token.split("_")[1]
     assert call("DELETE", f"/tokens/{public_id}{query}", token=managing).status_code == 204
@@ -182,22 +182,22 @@ def test_unless_it_is_told_revoking_lets_leases_run_out(call, managing, worker_t
     assert call("GET", f"/tokens/{public_id}", token=managing).json()["live_leases"] == 1
 
 
-def test_an_unknown_wish_for_the_leases_revokes_nothing(call, managing, worker_token):
+def test_an_invalid_leases_parameter_revokes_nothing(call, managing, worker_token):
     refused = call("DELETE", f"/tokens/{worker_token.split('_')[1]}?leases=eat", token=managing)
     assert (refused.status_code, refused.json()["details"]) == (422, "leases must be one of: expire, release.")
     assert call("GET", "/locks/a", token=worker_token).status_code == 200
 
 
-def test_what_a_replaced_token_took_is_its_successors(call, managing, space, worker_token):
+def test_leases_of_a_rotated_token_count_for_its_successor(call, managing, space, worker_token):
     """From the end of the overlap on; before that each is listed with its own. The page says the same."""
     call("POST", "/locks/a/acquire", {"ttl_seconds": 600}, token=worker_token)
     old, new = worker_token, call("POST", "/auth/token/rotate", {"overlap_seconds": 60}, token=worker_token)
     old_id, new_id = old.split("_")[1], new.json()["public_id"]
 
     def held() -> list[int]:
-        told = [call("GET", f"/tokens/{one}", token=managing).json()["live_leases"] for one in (old_id, new_id)]
-        assert told == [find_token(space=space, public_id=one).live_leases for one in (old_id, new_id)]
-        return told
+        message = [call("GET", f"/tokens/{one}", token=managing).json()["live_leases"] for one in (old_id, new_id)]
+        assert message == [find_token(space=space, public_id=one).live_leases for one in (old_id, new_id)]
+        return message
 
     assert held() == [1, 0]
     Token.objects.filter(public_id=old_id).update(expires_at=Now())
@@ -206,7 +206,7 @@ def test_what_a_replaced_token_took_is_its_successors(call, managing, space, wor
     assert call("GET", "/locks/a").json()["status"] == "free"
 
 
-def test_revoking_stops_the_very_next_request_and_happens_once(call, managing, worker_token):
+def test_revoking_takes_effect_with_the_next_request_and_happens_once(call, managing, worker_token):
     public_id = worker_token.split("_")[1]
     assert call("GET", "/locks/a", token=worker_token).status_code == 200
     assert call("DELETE", f"/tokens/{public_id}", token=managing).status_code == 204
@@ -218,9 +218,9 @@ def test_revoking_stops_the_very_next_request_and_happens_once(call, managing, w
 
 
 def test_another_spaces_token_cannot_be_revoked(call, managing, red_space):
-    stranger = issue(red_space, "stranger", "locks:read")
-    assert call("DELETE", f"/tokens/{stranger.split('_')[1]}", token=managing).status_code == 404
-    assert call("GET", "/locks/a", token=stranger).status_code == 200
+    other_token = issue(red_space, "other_token", "locks:read")
+    assert call("DELETE", f"/tokens/{other_token.split('_')[1]}", token=managing).status_code == 404
+    assert call("GET", "/locks/a", token=other_token).status_code == 200
 
 
 def test_rotating_with_an_overlap_keeps_both_for_a_while(call, worker_token):
@@ -245,7 +245,7 @@ def test_a_lease_survives_the_rotation_of_its_token(call, worker_token):
     assert call("POST", "/locks/a/renew", {"lease_id": lease["lease_id"]}, token=new).status_code == 200
 
 
-def test_the_last_use_is_noted_without_holding_up_the_request(call, worker_token):
+def test_the_last_use_is_recorded_without_delaying_the_request(call, worker_token):
     call("GET", "/locks/a", token=worker_token, **{"User-Agent": "octo/1.0"})
     assert Token.objects.get(name="worker").last_used_at is None
     usage.flush()
@@ -256,7 +256,7 @@ def test_the_last_use_is_noted_without_holding_up_the_request(call, worker_token
     assert Token.objects.get(name="worker").last_used_agent == "octo/1.0"
 
 
-def test_a_token_bound_to_prefixes_manages_only_tokens_within_them(call, space):
+def test_a_token_with_prefixes_manages_only_tokens_within_them(call, space):
     bound = issue(space, "bound", "tokens:manage", prefixes=["blue-"])
     within = issue(space, "within", "locks:read", prefixes=["blue-ci/"])
     outside = issue(space, "outside", "locks:read", prefixes=["red-"])
@@ -267,11 +267,11 @@ def test_a_token_bound_to_prefixes_manages_only_tokens_within_them(call, space):
 
 
 @pytest.mark.parametrize("public_id", ["a%00b", "x" * 13, "%F0%9F%94%92", ".."])
-def test_what_is_no_public_id_is_not_found(call, managing, public_id):
+def test_an_invalid_public_id_is_not_found(call, managing, public_id):
     assert call("DELETE", f"/tokens/{public_id}", token=managing).status_code == 404
 
 
-def test_a_token_that_was_revoked_meanwhile_has_no_successor(space, worker_token):
+def test_a_token_revoked_meanwhile_cannot_be_rotated(space, worker_token):
     held = Token.objects.get(name="worker")
     Token.objects.filter(pk=held.pk).update(revoked_at="2020-01-01T00:00:00Z")
     with pytest.raises(teams.NotAllowed):

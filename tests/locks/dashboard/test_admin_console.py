@@ -50,8 +50,8 @@ def test_teams_and_spaces_are_only_looked_at(visit, root, space, alice):
     [
         ("lock/?q=deploy/", ["deploy/api", "deploy/web"]),
         ("lock/?q=eploy", []),
-        ("lock/?standing=held", ["cron", "deploy/api"]),
-        ("lock/?standing=closed", ["deploy/web"]),
+        ("lock/?state=held", ["cron", "deploy/api"]),
+        ("lock/?state=delayed", ["deploy/web"]),
         ("event/?q=deploy/web", ["deploy/web", "deploy/web"]),
         ("event/?kind=released", ["deploy/web"]),
         ("event/?kind=token_issued", [None]),
@@ -75,7 +75,7 @@ def test_the_list_of_locks_is_in_the_order_of_its_index(worker, visit, root, dja
 
 
 def chosen(*locks, **more):
-    return {"action": "release_by_force", "_selected_action": [lock.pk for lock in locks], **more}
+    return {"action": "force_release_action", "_selected_action": [lock.pk for lock in locks], **more}
 
 
 def confirmed(*locks, **changes):
@@ -107,15 +107,17 @@ def test_nothing_is_taken_without_a_reason_or_from_whoever_was_not_shown(worker,
     without = browser.post(LOCKS, confirmed(lock, reason=" "))
     assert (without.status_code, "Say why" in without.content.decode()) == (422, True)
     other = browser.post(LOCKS, confirmed(lock, shown=[f"{lock.pk}:{lock.fencing_token - 1}"]), follow=True)
-    assert "somebody else has got it since: a" in other.content.decode()
-    assert "somebody else has got it" in browser.post(LOCKS, confirmed(lock, shown=[]), follow=True).content.decode()
+    assert "another holder has acquired it since: a" in other.content.decode()
+    assert (
+        "another holder has acquired it" in browser.post(LOCKS, confirmed(lock, shown=[]), follow=True).content.decode()
+    )
     assert not Event.objects.filter(kind="force_released").exists()
 
 
 def test_what_is_free_cannot_be_taken(worker, visit, root):
     worker.gives_back("a", worker.takes("a").lease_id)
     reply = visit(root).post(LOCKS, confirmed(Lock.objects.get()), follow=True)
-    assert "Nobody holds any of them" in reply.content.decode()
+    assert "None of these locks is held" in reply.content.decode()
 
 
 def test_staff_who_may_only_look_cannot_take_anything(worker, visit, alice):
@@ -126,7 +128,7 @@ def test_staff_who_may_only_look_cannot_take_anything(worker, visit, alice):
     alice.save()
     alice.user_permissions.add(Permission.objects.get(codename="view_lock"))
     browser = visit(alice)
-    assert "release_by_force" not in browser.get(LOCKS).content.decode()
+    assert "force_release_action" not in browser.get(LOCKS).content.decode()
     browser.post(LOCKS, confirmed(Lock.objects.get()))
     assert not Event.objects.filter(kind="force_released").exists()
 
@@ -248,7 +250,7 @@ ALL_RIGHTS = {"is_staff": "on", "is_superuser": "on"}
 def test_the_last_superuser_stays_one(visit, root, alice, form):
     browser, address = visit(root), f"/admin/locks/user/{root.pk}/change/"
     refused = browser.post(address, form(root))
-    assert (refused.status_code, "Nobody else is a superuser" in refused.content.decode()) == (200, True)
+    assert (refused.status_code, "This is the only superuser" in refused.content.decode()) == (200, True)
     root.refresh_from_db()
     assert (root.is_superuser, root.is_staff, root.is_active, person_events()) == (True, True, True, [])
     assert browser.post(f"/admin/locks/user/{alice.pk}/change/", form_of(alice, **ALL_RIGHTS)).status_code == 302
@@ -259,7 +261,7 @@ def test_the_last_admin_of_a_team_is_not_made_inactive(visit, root, blue, red, a
     Membership.objects.create(team=red, user=alice, role=Role.VIEWER)
     browser, address = visit(root), f"/admin/locks/user/{alice.pk}/change/"
     refused = browser.post(address, inactive(alice))
-    assert "Nobody else is an admin of Blue and can sign in." in refused.content.decode()
+    assert "This is the only admin of Blue who can sign in." in refused.content.decode()
     alice.refresh_from_db()
     assert (alice.is_active, person_events()) == (True, [])
     Membership.objects.filter(user=olga).update(role=Role.ADMIN)
@@ -275,7 +277,7 @@ def test_the_last_admin_of_a_team_is_not_made_inactive(visit, root, blue, red, a
 )
 def test_what_somebody_else_has_is_refused_in_one_sentence(visit, root, alice, olga, taken, sentence):
     page = visit(root).post(f"/admin/locks/user/{olga.pk}/change/", form_of(olga, **taken)).content.decode()
-    assert (page.count(sentence), "Somebody else signs in" in page, "Constraint" in page) == (1, False, False)
+    assert (page.count(sentence), "Another user signs in" in page, "Constraint" in page) == (1, False, False)
 
 
 def test_nobody_is_named_like_an_address_of_somebody_else(visit, root, alice):
@@ -283,7 +285,7 @@ def test_nobody_is_named_like_an_address_of_somebody_else(visit, root, alice):
     alice.save()
     words = {"usable_password": "true", "password1": "long enough 1", "password2": "long enough 1"}
     reply = visit(root).post("/admin/locks/user/add/", {"username": "Alice@example.com", **words})
-    assert (reply.status_code, "Somebody else signs in as" in reply.content.decode()) == (200, True)
+    assert (reply.status_code, "Another user signs in as" in reply.content.decode()) == (200, True)
 
 
 def test_nobody_is_deleted(visit, root, alice):

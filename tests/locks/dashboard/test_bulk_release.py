@@ -39,7 +39,7 @@ def url_of(now_url, batch, *verbs: str) -> str:
 
 
 def work_off(batch) -> None:
-    while bulk_release.release_some(batch.pk):
+    while bulk_release.release_next_chunk(batch.pk):
         pass
 
 
@@ -163,11 +163,11 @@ def test_what_has_not_run_can_be_stopped(worker, visit, olga, now_url, prepare, 
     for number in range(5):
         worker.takes(f"job-{number}", owner="runner-7", ttl_seconds=300)
         age(f"job-{number}", seconds=200)
-    monkeypatch.setattr(bulk_release, "CHUNK", 2)
+    monkeypatch.setattr(bulk_release, "CHUNK_SIZE", 2)
     browser = visit(olga)
     batch = prepare(browser, all="now", prefix="job-")
     browser.post(url_of(now_url, batch, "confirm"), CONFIRM)
-    assert bulk_release.release_some(batch.pk)
+    assert bulk_release.release_next_chunk(batch.pk)
     assert browser.post(url_of(now_url, batch, "stop")).status_code == 302
     work_off(batch)
     assert list(outcomes(batch).values()) == ["released", "released", "not_attempted", "not_attempted", "not_attempted"]

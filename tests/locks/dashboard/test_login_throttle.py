@@ -126,25 +126,25 @@ def test_being_refused_is_recorded_once_a_minute_and_makes_no_rows(alice):
 def test_one_ipv6_subscriber_is_one_network():
     for number in range(5):
         login_throttle.check(
-            gate=login_throttle.ThrottleScope.PASSWORD, who="x", user=None, actor=somebody(f"2001:db8::{number}")
+            scope=login_throttle.ThrottleScope.PASSWORD, subject="x", user=None, actor=somebody(f"2001:db8::{number}")
         )
     with pytest.raises(login_throttle.TooMany):
         login_throttle.check(
-            gate=login_throttle.ThrottleScope.PASSWORD, who="x", user=None, actor=somebody("2001:db8::ffff")
+            scope=login_throttle.ThrottleScope.PASSWORD, subject="x", user=None, actor=somebody("2001:db8::ffff")
         )
     login_throttle.check(
-        gate=login_throttle.ThrottleScope.PASSWORD, who="x", user=None, actor=somebody("2001:db8:0:1::1")
+        scope=login_throttle.ThrottleScope.PASSWORD, subject="x", user=None, actor=somebody("2001:db8:0:1::1")
     )
 
 
 @pytest.mark.django_db
 def test_the_counters_are_a_fixed_number_however_many_try(monkeypatch):
-    monkeypatch.setattr(login_throttle, "COUNTERS", 4)
+    monkeypatch.setattr(login_throttle, "BUCKETS", 4)
     for number in range(40):
         with suppress(login_throttle.TooMany):
             login_throttle.check(
-                gate=login_throttle.ThrottleScope.PASSWORD,
-                who=f"p{number}",
+                scope=login_throttle.ThrottleScope.PASSWORD,
+                subject=f"p{number}",
                 user=None,
                 actor=somebody(f"192.0.2.{number}"),
             )
@@ -175,7 +175,7 @@ def test_a_crowd_at_once_gets_no_more_tries_than_one_by_one(committed):
     def one(_number: int) -> bool:
         try:
             login_throttle.check(
-                gate=login_throttle.ThrottleScope.PASSWORD, who="alice", user=None, actor=somebody(CAFE)
+                scope=login_throttle.ThrottleScope.PASSWORD, subject="alice", user=None, actor=somebody(CAFE)
             )
         except login_throttle.TooMany:
             return False

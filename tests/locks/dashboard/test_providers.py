@@ -183,7 +183,7 @@ def _invitation(slug: str) -> tuple[str, Invite]:
     admin = person(f"admin-of-{slug}")
     Membership.objects.create(team=team, user=admin, role=Role.ADMIN)
     return invites.create(
-        actor=Actor.of_shell(), by=admin, team=team, role=Role.OPERATOR, lasts=timedelta(days=1), note=""
+        actor=Actor.of_shell(), by=admin, team=team, role=Role.OPERATOR, lifetime=timedelta(days=1), note=""
     )
 
 

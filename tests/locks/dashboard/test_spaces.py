@@ -52,8 +52,8 @@ def test_every_limit_is_explained(visit, alice, url):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"default_ttl_seconds": 7_200}, "At most the longest TTL"),
-        ({"max_hold_seconds": 600}, "At least the longest TTL"),
+        ({"default_ttl_seconds": 7_200}, "At most the maximum TTL"),
+        ({"max_hold_seconds": 600}, "At least the maximum TTL"),
         ({"default_ttl_seconds": 0}, "greater than or equal to 1"),
         ({"max_ttl_seconds": 10**9}, "less than or equal to"),
         ({"max_metadata_length": 10**6}, "less than or equal to"),
@@ -118,7 +118,7 @@ def test_the_last_space_of_a_team_stays(visit, alice, url, space):
 
 def test_it_is_archived_once(alice, space, second):
     actions.archive(actor=Actor.of_user(alice), by=alice, space=space, release=False)
-    with pytest.raises(actions.ArchivedAlready):
+    with pytest.raises(actions.AlreadyArchived):
         actions.archive(actor=Actor.of_user(alice), by=alice, space=space, release=False)
     assert Event.objects.filter(kind="space_archived").count() == 1
 

@@ -5,12 +5,12 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from locks.dashboard.stuck.queries import count_stuck
 from locks.engine.execution import run
 from locks.events.history.hold_baselines import compute_hold_baselines, purge_hold_baselines
 from locks.models import Event, HoldBaseline, Lock, Snooze, Token, Waiter
 from locks.services import tokens
 from locks.services.audit import Actor
+from locks.services.stuck import count_stuck
 from tests.locks.dashboard.test_now import age
 
 pytestmark = pytest.mark.django_db

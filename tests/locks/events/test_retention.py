@@ -209,4 +209,4 @@ def test_old_sessions_and_statistics_go(space: Space, worker_token: str) -> None
     assert [session.owner for session in Session.objects.all()] == ["new"]
     assert StatsMinute.objects.count() == 1
     run = TaskRun.objects.get(name="retention")
-    assert (run.failed, run.outcome) == (False, "0 idle locks removed, 0 months dropped")
+    assert (run.failed, run.outcome) == (False, "0 idle locks purged, 0 months dropped")

@@ -143,4 +143,4 @@ def test_the_history_is_consistent_after_load(engine: Engine) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert "The history is whole" in verify()
+    assert "The history is consistent" in verify()

@@ -24,6 +24,7 @@ from locks.queue.wait_queue import ClientDisconnected, WaitQueue
 from tests import database
 from tests.conftest import issue
 from tests.locks.engine.concurrent_session import Meanwhile, meanwhile
+from tests.polling import async_until
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -93,14 +94,6 @@ def on_a_line(talk: Callable[[WaitQueue], Awaitable[Any]]) -> Any:
     return asyncio.run(main())
 
 
-async def until(condition: Callable[[], Any]) -> None:
-    for _ in range(100 * MAX_WAIT):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come about")
-
-
 def still_there() -> "asyncio.Future[None]":
     return asyncio.get_running_loop().create_future()
 
@@ -145,7 +138,7 @@ def test_a_database_that_stops_answering_keeps_nobody_past_their_time(asks, hold
 
     async def talk(line: WaitQueue) -> None:
         turn = asyncio.create_task(line.turn(asks(), wait_seconds=8, gone=still_there()))
-        await until(in_line)
+        await async_until(in_line)
         with frozen(*backends()):
             with pytest.raises(Unavailable):
                 await asyncio.wait_for(turn, MAX_WAIT)
@@ -162,15 +155,15 @@ def test_what_a_frozen_database_was_asked_for_is_not_done_when_it_goes_on(asks, 
 
     async def talk(line: WaitQueue) -> None:
         first = asyncio.create_task(line.turn(asks(owner="first"), wait_seconds=30, gone=still_there()))
-        await until(in_line)
+        await async_until(in_line)
         (stuck,) = backends()
         with frozen(stuck):
             with pytest.raises(Unavailable):
                 await line.turn(asks(owner="second"), wait_seconds=30, gone=still_there())
             monkeypatch.setattr(shared_connection, "ANSWER_SECONDS", MAX_WAIT)
             third = asyncio.create_task(line.turn(asks(owner="third"), wait_seconds=30, gone=still_there()))
-            await until(lambda: len(in_line()) == 2)
-        await until(lambda: stuck not in backends())
+            await async_until(lambda: len(in_line()) == 2)
+        await async_until(lambda: stuck not in backends())
         assert in_line() == ["first", "third"]
         for turn in (first, third):
             turn.cancel()
@@ -189,7 +182,7 @@ def test_a_lock_that_somebody_keeps_locked_is_waited_for_and_nobody_else_waits_a
             database_of_ours.execute("SELECT FROM octo_lock WHERE name = 'deploy' FOR UPDATE")
             hindered = asyncio.create_task(line.turn(asks(), wait_seconds=1, gone=still_there()))
             other = asyncio.create_task(line.turn(asks("other", owner="other"), wait_seconds=30, gone=still_there()))
-            await until(lambda: in_line() == ["other"])
+            await async_until(lambda: in_line() == ["other"])
             assert (await hindered).outcome.verdict == "held"
         other.cancel()
 
@@ -214,16 +207,16 @@ def test_what_could_not_be_given_on_is_given_on_later(digest, holds, backends, i
 
     async def talk(line: WaitQueue) -> None:
         turn = asyncio.create_task(line.turn_for_all(asked, wait_seconds=30, gone=still_there()))
-        await until(in_line)
+        await async_until(in_line)
         with meanwhile() as other, psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as blocker:
             await asyncio.to_thread(in_a_thread(lambda: hands_on_and_blocks(other, blocker)))
             with pytest.raises(Unavailable):
                 await turn
             # The attendant tries, in vain.
-            await until(lambda: backends(waiting=True))
-            await until(lambda: not backends(waiting=True))
+            await async_until(lambda: backends(waiting=True))
+            await async_until(lambda: not backends(waiting=True))
             blocker.rollback()
-            await until(lambda: "both" not in owners())
+            await async_until(lambda: "both" not in owners())
 
     on_a_line(talk)
     end = Event.objects.get(owner="both", kind="released")
@@ -247,11 +240,11 @@ def is_brought_it_while_it_leaves(holds, backends, in_line, monkeypatch):
     async def is_brought_it() -> None:
         handing = asyncio.create_task(asyncio.to_thread(in_a_thread(hands_on)))
         try:
-            await until(lambda: backends(waiting=True))
+            await async_until(lambda: backends(waiting=True))
             with frozen(*backends()):
                 commits.set()
                 await handing
-                await until(lambda: not in_line())
+                await async_until(lambda: not in_line())
         finally:
             commits.set()
 
@@ -262,7 +255,7 @@ def test_what_it_is_brought_while_it_hangs_up_is_given_on(asks, in_line, is_brou
     async def talk(line: WaitQueue) -> None:
         gone = still_there()
         turn = asyncio.create_task(line.turn(asks(), wait_seconds=30, gone=gone))
-        await until(in_line)
+        await async_until(in_line)
         asyncio.get_running_loop().call_later(0.1, gone.set_result, None)
         await is_brought_it_while_it_leaves()
         with pytest.raises(ClientDisconnected):
@@ -280,7 +273,7 @@ def test_what_is_brought_to_a_client_that_has_just_gone_is_given_on(asks, holds,
     async def talk(line: WaitQueue) -> None:
         gone = still_there()
         turn = asyncio.create_task(line.turn(asks(), wait_seconds=30, gone=gone))
-        await until(lambda: len(line) == 1)
+        await async_until(lambda: len(line) == 1)
         await asyncio.sleep(0.05)
         (place,) = line._places.values()
         closes = asyncio.get_running_loop().call_soon

@@ -20,7 +20,8 @@ from locks.models.token import PRESETS
 from tests import database
 from tests.conftest import issue
 from tests.locks.queue.waiters import Waiter as Request
-from tests.locks.queue.waiters import Workers, until, waits_for
+from tests.locks.queue.waiters import Workers, waits_for
+from tests.polling import until
 from tests.servers import running_server
 
 # One server for all of them; each has a name of its own.

@@ -42,13 +42,6 @@ def waits_for(server: RunningServer, token: str, name: str, *, seconds: int = 50
     return Waiter(server, token, f"/locks/{name}/acquire", {"wait_seconds": seconds, **terms}, **headers)
 
 
-def until(condition: Any) -> None:
-    deadline = time.monotonic() + LONGEST
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.01)
-
-
 class Workers:
     """Threads that work, and tell of what went wrong."""
 

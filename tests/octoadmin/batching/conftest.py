@@ -6,5 +6,5 @@ from locks.api.usage_flusher import usage
 
 @pytest.fixture(autouse=True)
 def _fresh_process_state() -> None:
-    limits.forget()
+    limits.reset()
     usage.reset()

@@ -214,7 +214,7 @@ def test_both_paths_give_the_same_responses(committed: None, dedupe_by_metadata:
         chance = random.Random(1842)
         for number in range(REQUESTS):
             # The two share an address, and with it the limit for wrong tokens.
-            limits.forget()
+            limits.reset()
             asked = a_request(chance, len(sides[0].leases))
             batched, django = [side.understood(await side.ask(**asked)) for side in sides]
             assert batched == django, (number, asked)

@@ -7,8 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,9 +17,9 @@ from django.core.management import call_command
 from django.db import connection
 
 from locks.models import Event, Heartbeat, Space, StatsMinute, TaskRun
+from tests.polling import until
 from tests.servers import PROJECT_DIR, RunningServer
 
-PATIENCE_SECONDS = 40
 # Two are promised; the rest is for a machine that runs other tests beside this one.
 MAX_OVERDUE_MS = 15_000
 
@@ -51,13 +50,6 @@ def data() -> Iterator[Path]:
         yield Path(directory)
 
 
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS} s: {what}"
-        time.sleep(0.05)
-
-
 def expired(name: str) -> list[Event]:
     return list(Event.objects.filter(kind="expired", lock_name=name))
 
@@ -65,20 +57,20 @@ def expired(name: str) -> list[Event]:
 def test_expirations_are_recorded_also_after_a_restart(server: RunningServer, data: Path, worker_token: str) -> None:
     api = server.api(worker_token)
     with running_worker(data):
-        eventually(lambda: TaskRun.objects.filter(name="sweep").exists(), "a first sweep")
+        until(lambda: TaskRun.objects.filter(name="sweep").exists(), "a first sweep")
         assert api.call("POST", "/locks/a/acquire", {"ttl_seconds": 2}).json()["status"] == "acquired"
-        eventually(lambda: bool(expired("a")), "the end of a")
+        until(lambda: bool(expired("a")), "the end of a")
         (event,) = expired("a")
         assert (event.held_ms, event.channel) == (2000, "task")
         assert 0 <= (event.recorded_late_ms or 0) < MAX_OVERDUE_MS
         api.call("POST", "/locks/b/acquire", {"ttl_seconds": 2})
     assert api.call("POST", "/locks/c/acquire", {"ttl_seconds": 1}).json()["status"] == "acquired"
-    eventually(lambda: api.call("GET", "/locks/c").json()["status"] == "free", "c is over without Celery")
+    until(lambda: api.call("GET", "/locks/c").json()["status"] == "free", "c is over without Celery")
     assert api.call("POST", "/locks/c/acquire", {"ttl_seconds": 1}).json()["status"] == "acquired"
     assert len(expired("c")) == 1
     with running_worker(data):
-        eventually(lambda: len(expired("b")) == 1 and len(expired("c")) == 2, "the ends of b and c")
-        eventually(lambda: Heartbeat.objects.count() == 2, "heartbeats of worker and beat")
+        until(lambda: len(expired("b")) == 1 and len(expired("c")) == 2, "the ends of b and c")
+        until(lambda: Heartbeat.objects.count() == 2, "heartbeats of worker and beat")
     names = {name.partition("@")[0] for name in Heartbeat.objects.values_list("name", flat=True)}
     assert names == {"worker", "beat"}
     run = TaskRun.objects.get(name="sweep")
@@ -94,13 +86,13 @@ def test_two_schedulers_at_once_are_safe(server: RunningServer, data: Path, work
     api = server.api(worker_token)
     (data / "other").mkdir()
     with running_worker(data), running_worker(data / "other"):
-        eventually(lambda: TaskRun.objects.filter(name="sweep").exists(), "a first sweep")
+        until(lambda: TaskRun.objects.filter(name="sweep").exists(), "a first sweep")
         for number in range(50):
             api.call("POST", f"/locks/job-{number}/acquire", {"ttl_seconds": 1})
-        eventually(lambda: Event.objects.filter(kind="expired").count() >= 50, "all of them over")
+        until(lambda: Event.objects.filter(kind="expired").count() >= 50, "all of them over")
         api.call("POST", "/locks/held/acquire")
         api.call("POST", "/locks/held/acquire")
-        eventually(lambda: StatsMinute.objects.filter(space_id=space.pk, refused__gt=0).exists(), "the refusal")
+        until(lambda: StatsMinute.objects.filter(space_id=space.pk, refused__gt=0).exists(), "the refusal")
     assert Event.objects.filter(kind="expired").count() == 50
     call_command("verify_audit")
 
@@ -108,7 +100,7 @@ def test_two_schedulers_at_once_are_safe(server: RunningServer, data: Path, work
 def test_a_worker_survives_a_lost_database_connection(server: RunningServer, data: Path, worker_token: str) -> None:
     api = server.api(worker_token)
     with running_worker(data) as worker:
-        eventually(lambda: TaskRun.objects.filter(name="sweep").exists(), "a first sweep")
+        until(lambda: TaskRun.objects.filter(name="sweep").exists(), "a first sweep")
         with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as other:
             other.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -116,5 +108,5 @@ def test_a_worker_survives_a_lost_database_connection(server: RunningServer, dat
             )
         connection.close()
         api.call("POST", "/locks/a/acquire", {"ttl_seconds": 1})
-        eventually(lambda: bool(expired("a")), "the end of a")
+        until(lambda: bool(expired("a")), "the end of a")
         assert worker.poll() is None

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Any
 
@@ -18,6 +18,7 @@ from octoadmin.asgi import application
 from octoadmin.wsgi_bridge import request_body
 from octoadmin.wsgi_bridge.bridge import WSGIBridge
 from tests.octoadmin.asgi_client import Client, Reply, ask, on_bridge, request_scope
+from tests.polling import async_until
 
 BLUE_PROXY = [ip_network("10.0.0.0/8")]
 
@@ -236,11 +237,6 @@ def gauge(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, labels)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
-
-
 def test_too_many_waiting_requests_get_a_503() -> None:
     go = threading.Event()
 
@@ -250,7 +246,7 @@ def test_too_many_waiting_requests_get_a_503() -> None:
 
     async def scenario(bridge: WSGIBridge) -> None:
         admitted = [asyncio.create_task(ask(bridge)) for _ in range(3)]
-        await until(lambda: gauge("octoadmin_requests_in_flight") == 3)
+        await async_until(lambda: gauge("octoadmin_requests_in_flight") == 3)
         assert gauge("octoadmin_requests_waiting") == 2
         reply = await ask(bridge)
         go.set()
@@ -282,9 +278,9 @@ def test_stopping_lets_requests_end_and_rejects_new_ones() -> None:
 
     async def scenario(bridge: WSGIBridge) -> None:
         under_way = [asyncio.create_task(ask(bridge)) for _ in range(2)]
-        await until(lambda: gauge("octoadmin_requests_waiting") == 1)
+        await async_until(lambda: gauge("octoadmin_requests_waiting") == 1)
         stopping = asyncio.create_task(asyncio.to_thread(bridge.stop))
-        await until(lambda: bridge._threads._stopping)
+        await async_until(lambda: bridge._threads._stopping)
         go.set()
         assert [reply.body for reply in await asyncio.gather(*under_way)] == [b"done", b"done"]
         await stopping
@@ -320,7 +316,7 @@ def test_the_thread_that_became_idle_last_gets_the_next_job() -> None:
         pids = set()
         for _ in range(5):
             pids.add((await ask(bridge)).json)
-            await until(lambda: len(bridge._threads._idle) == 8)
+            await async_until(lambda: len(bridge._threads._idle) == 8)
         return pids
 
     assert len(on_bridge(backend_pid, scenario, threads=8)) == 1
