@@ -4,7 +4,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tests.locks.queue.waiters import until
+from tests.polling import until
 from tests.servers import Answer, RunningServer
 
 # The fast path leaves requests with a query string to Django.
