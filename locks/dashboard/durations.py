@@ -1,4 +1,4 @@
-"""Spans of time in words: the two largest units. static/js/clock.js says the same as it ticks."""
+"""Spans of time in words: the two largest units. static/js/countdown.js says the same as it ticks."""
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 

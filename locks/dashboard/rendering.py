@@ -55,7 +55,7 @@ PAGES: tuple[Page, ...] = (
     Page(key="system", label="System", icon="gauge", go="y", is_setup=True),
 )  # fmt: skip
 
-# What the help shows besides the pages; static/js/keys.js does it.
+# What the help shows besides the pages; static/js/shortcuts.js does it.
 KEYS: tuple[tuple[str, str], ...] = (
     ("/", "search"),
     ("j k", "next and previous row"),

@@ -17,7 +17,7 @@ dialog?.addEventListener("click", (event) => {
 
 dialog?.addEventListener("close", () => {
   dialog.replaceChildren()
-  document.dispatchEvent(new CustomEvent("octo:resume"))
+  document.dispatchEvent(new CustomEvent("live-resume"))
 })
 
 // One menu at a time, closed by a click elsewhere or Escape.

@@ -106,7 +106,7 @@ if (live) {
     fetchedAt = performance.now()
     const known = waiting
     try {
-      await htmx.ajax("GET", location.pathname + location.search, { source: "#board", target: "#board", swap: "morph:outerHTML" })
+      await htmx.ajax("GET", location.pathname + location.search, { source: "#live-content", target: "#live-content", swap: "morph:outerHTML" })
     } catch {
       // Whether it arrived shows in confirmedAt.
     }
@@ -161,9 +161,9 @@ if (live) {
     confirmedAt = performance.now()
     if (announces) waiting = 0
   })
-  document.addEventListener("octo:due", () => { if (!isBusy() && !announces) refreshSoon() })
-  document.addEventListener("octo:resume", () => { if (!isBusy() && !announces) refreshSoon() })
-  document.addEventListener("octo:pause", () => pause.click())
+  document.addEventListener("lock-state-due", () => { if (!isBusy() && !announces) refreshSoon() })
+  document.addEventListener("live-resume", () => { if (!isBusy() && !announces) refreshSoon() })
+  document.addEventListener("live-toggle-pause", () => pause.click())
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
       disconnect()

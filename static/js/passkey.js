@@ -33,7 +33,7 @@ function sendable(credential) {
 }
 
 function say(form, words) {
-  const place = form.querySelector("[data-passkey-said]")
+  const place = form.querySelector("[data-passkey-error]")
   if (!place) return
   place.textContent = words
   place.hidden = !words

@@ -128,7 +128,7 @@ def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
     late = []
     page.route(
         lambda url: url.endswith(NOW),
-        lambda route: late.append(route) if route.request.headers.get("hx-target") == "board" else route.continue_(),
+        lambda route: late.append(route) if route.request.headers.get("hx-target") == "live-content" else route.continue_(),
     )
     take(api, "another")
     while not late:
@@ -238,15 +238,15 @@ def test_an_open_page_says_that_it_is_stale_and_comes_back_with_the_server(brows
     watch(page, "victor")
     server.kill()
     expect(page.get_by_text("Asking every 5 s")).to_be_visible()
-    expect(page.locator("#board")).not_to_have_class(re.compile("is-stale"))
+    expect(page.locator("#live-content")).not_to_have_class(re.compile("is-stale"))
     page.clock.fast_forward(15_000)
     expect(page.get_by_role("button", name="Not current")).to_be_visible()
-    expect(page.locator("#board")).to_have_class(re.compile("is-stale"))
+    expect(page.locator("#live-content")).to_have_class(re.compile("is-stale"))
     server.start()
     take(server.api(api._token), "later")
     expect(row(page, "later")).to_be_visible()
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
-    expect(page.locator("#board")).not_to_have_class(re.compile("is-stale"))
+    expect(page.locator("#live-content")).not_to_have_class(re.compile("is-stale"))
     context.close()
 
 

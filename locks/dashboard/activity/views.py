@@ -38,7 +38,7 @@ def activity(request: HttpRequest, place: SpaceContext) -> HttpResponse:
         "export_query": wanted.query(),
         "kinds": KINDS,
     }
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "activity/events.html", context)
     return page(request, place, "activity/page.html", context, active_page="activity")
 

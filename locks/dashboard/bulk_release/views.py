@@ -68,7 +68,7 @@ def release(request: HttpRequest, place: SpaceContext, number: int) -> HttpRespo
         "is_running": batch.state == BulkReleaseState.CONFIRMED,
         "a_worker_is_there": batch.state != BulkReleaseState.CONFIRMED or worker_is_alive(),
     }
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "bulk_release/progress.html", context)
     return page(request, place, "bulk_release/page.html", context, active_page="release")
 

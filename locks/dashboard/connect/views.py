@@ -12,7 +12,7 @@ from locks.dashboard.rendering import is_htmx_target, page, partial
 @space_required
 def connect(request: HttpRequest, place: SpaceContext) -> HttpResponse:
     context = {"arrival": first_lease(space=place.space)}
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "connect/first_lease.html", context)
     address = f"{request.scheme}://{request.get_host()}"
     lines = {"environment": environment(address=address), "snippets": snippets(address=address)}

@@ -23,6 +23,6 @@ def contention(request: HttpRequest, place: SpaceContext) -> HttpResponse:
         "shares": [f"{share:.0%}" for share in SHARES],
         "now": timezone.now(),
     }
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "contention/board.html", context)
     return page(request, place, "contention/page.html", context, active_page="contention")

@@ -40,6 +40,6 @@ def lock(request: HttpRequest, place: SpaceContext, name: str) -> HttpResponse:
         "holds": listed[:HOLDS],
         "older": listed[HOLDS - 1].position if len(listed) > HOLDS else None,
     }
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "lock/story.html", context)
     return page(request, place, "lock/page.html", context, active_page="lock")

@@ -27,6 +27,6 @@ def now(request: HttpRequest, place: SpaceContext) -> HttpResponse:
         "all_number": counted.held if found.found is None else found.found,
         "all_words": "that match" if wanted.narrows else "that are held",
     }
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "now/lock_list.html", context)
     return page(request, place, "now/page.html", context, active_page="now")

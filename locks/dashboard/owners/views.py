@@ -15,6 +15,6 @@ def owners(request: HttpRequest, place: SpaceContext) -> HttpResponse:
     wanted = OwnersFilter.of(request.GET)
     found = find_owners(space=place.space, wanted=wanted)
     context = {"wanted": wanted, "owners": found, "sorts": SORTS, "locks_shown": LOCKS_SHOWN}
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "owners/board.html", context)
     return page(request, place, "owners/page.html", context, active_page="owners")

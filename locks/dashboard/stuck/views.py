@@ -30,7 +30,7 @@ def stuck(request: HttpRequest, place: SpaceContext) -> HttpResponse:
         "all_number": found.number_of(wanted.reason),
         "all_words": "listed here",
     }
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "stuck/board.html", context)
     return page(request, place, "stuck/page.html", context, active_page="stuck")
 

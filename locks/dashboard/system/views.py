@@ -34,6 +34,6 @@ def system(request: HttpRequest, place: SpaceContext) -> HttpResponse:
         checks = health.for_members(now, space=place.space, live_locks=live)
         context = {"versions": [("Octoadmin", str(settings.VERSION))]}
     context |= {"checks": checks, "worst": worst(checks), "now": now.server_time}
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "system/board.html", context)
     return page(request, place, "system/page.html", context, active_page="system")

@@ -31,7 +31,7 @@ from locks.services import tokens as actions
 def tokens(request: HttpRequest, place: SpaceContext) -> HttpResponse:
     wanted = TokenFilter.of(request.GET)
     context = {"wanted": wanted, "found": find_tokens(space=place.space, wanted=wanted)}
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "tokens/board.html", context)
     return page(request, place, "tokens/page.html", context, active_page="tokens")
 

@@ -41,7 +41,7 @@ def webhook(request: HttpRequest, place: SpaceContext, public_id: str) -> HttpRe
         "found": deliveries(webhook=found, wanted=wanted),
         "statuses": STATUSES,
     }
-    if is_htmx_target(request, "board"):
+    if is_htmx_target(request, "live-content"):
         return partial(request, place, "webhooks/board.html", context)
     return page(request, place, "webhooks/webhook.html", context, active_page="webhooks")
 

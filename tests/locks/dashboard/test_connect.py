@@ -31,7 +31,7 @@ def test_plain_http_to_another_machine_is_said_to_be_readable(space, settings, v
 
 def test_it_waits_for_the_first_lease_and_says_when_it_has_come(worker, visit, victor, now_url):
     browser = visit(victor)
-    fragment = {"HX-Request": "true", "HX-Target": "board"}
+    fragment = {"HX-Request": "true", "HX-Target": "live-content"}
     assert "Waiting for the first lease" in browser.get(now_url + "connect", headers=fragment).content.decode()
     worker.takes("hello-world", owner="my-laptop")
     first = browser.get(now_url + "connect", headers=fragment).content.decode()

@@ -156,7 +156,7 @@ def test_of_much_metadata_the_row_the_open_row_and_the_page_say_how_much_more_th
 
 def test_a_refresh_gets_the_board_only(worker, visit, victor, now_url):
     worker.takes("job")
-    text = visit(victor).get(now_url, headers={"HX-Request": "true", "HX-Target": "board"}).content.decode()
+    text = visit(victor).get(now_url, headers={"HX-Request": "true", "HX-Target": "live-content"}).content.decode()
     assert "job" in text
     assert "<html" not in text
 

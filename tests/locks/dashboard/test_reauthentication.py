@@ -79,7 +79,7 @@ def test_in_the_dialog_it_asks_there_and_goes_on_there(worker, later, olga, url)
 
 def test_elsewhere_in_a_page_it_opens_the_dialog_and_sends_a_plain_form(worker, later, olga, url):
     held = worker.takes("job")
-    asked = later(olga).post(url, form(held), headers={"HX-Request": "true", "HX-Target": "board"})
+    asked = later(olga).post(url, form(held), headers={"HX-Request": "true", "HX-Target": "live-content"})
     assert (asked.status_code, asked["HX-Retarget"]) == (200, "#dialog")
     assert "hx-post" not in asked.content.decode()
 

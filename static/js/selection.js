@@ -20,7 +20,7 @@ function remember() {
   ticked.clear()
   for (const box of boxes()) if (box.checked) ticked.add(box.value)
   show()
-  if (ticked.size === 0) document.dispatchEvent(new CustomEvent("octo:resume"))
+  if (ticked.size === 0) document.dispatchEvent(new CustomEvent("live-resume"))
 }
 
 // The server knows nothing of ticks, so what it sends has none.

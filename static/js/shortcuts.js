@@ -55,7 +55,7 @@ document.addEventListener("keydown", (event) => {
       setTimeout(() => { goes = false }, 1500)
       break
     case "p":
-      document.dispatchEvent(new CustomEvent("octo:pause"))
+      document.dispatchEvent(new CustomEvent("live-toggle-pause"))
       break
     case "?":
       document.getElementById("keys")?.showModal()

@@ -49,7 +49,7 @@ function tick() {
       due = true
     }
   }
-  if (due) document.dispatchEvent(new CustomEvent("octo:due"))
+  if (due) document.dispatchEvent(new CustomEvent("lock-state-due"))
 }
 
 const [navigation] = performance.getEntriesByType("navigation")
