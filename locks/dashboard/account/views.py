@@ -123,7 +123,7 @@ def _ways_in_of(request: HttpRequest) -> dict[str, Any]:
         "codes": next((each for each in factors if each.type == Kind.TOTP), None),
         "passkeys": [each for each in factors if each.type == Kind.WEBAUTHN],
         "recovery_codes_left": recovery_codes_left(user) if factors else 0,
-        "is_held_back": is_mfa_required(user),
+        "requires_mfa": is_mfa_required(user),
         "providers": [
             {"name": name, "shown": shown, "account": next((one for one in connected if one.provider == name), None)}
             for name, shown in settings.PROVIDERS.items()

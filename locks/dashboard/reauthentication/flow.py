@@ -15,7 +15,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 
-from locks.dashboard.access import SpaceContext, View, actor, address_of, current_user
+from locks.dashboard.access import SpaceContext, View, actor, current_user, parse_url
 from locks.dashboard.auth.credentials import passkey_of, providers_of
 from locks.dashboard.rendering import is_htmx_target, page
 from locks.models import User
@@ -121,4 +121,4 @@ def _ways_to_prove(user: User) -> dict[str, Any]:
 
 
 def _shown_page(request: HttpRequest) -> str:
-    return address_of(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path
+    return parse_url(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path

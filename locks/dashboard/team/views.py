@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from locks.dashboard.access import SpaceContext, actor, admin_required, current_user, space_required
-from locks.dashboard.activity.queries import position
+from locks.dashboard.activity.queries import parse_position
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.team.forms import ROLE_NOTES, RoleForm, TeamNameForm
@@ -39,7 +39,7 @@ def team(request: HttpRequest, place: SpaceContext) -> HttpResponse:
 @space_required
 @admin_required
 def activity(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    found = team_events(place.team, before=position(request.GET.get("before", "")))
+    found = team_events(place.team, before=parse_position(request.GET.get("before", "")))
     return page(request, place, "team/activity.html", {"found": found}, active_page="team")
 
 
