@@ -81,7 +81,7 @@ def describe_event(event: EventSummary | Event) -> str:
         case EventKind.RELEASED:
             return f"{event.owner} released it{held}"
         case EventKind.EXPIRED:
-            return f"the lease of {event.owner} expired{held}"
+            return f"Lease of {event.owner} expired{held}"
         case EventKind.FORCE_RELEASED:
             return f"{event.actor_name} force-released it from {event.owner}{held}"
         case EventKind.SNOOZED:
@@ -93,7 +93,7 @@ def describe_event(event: EventSummary | Event) -> str:
         case EventKind.SESSION_ENDED:
             return f"{event.owner} ended its session{held}"
         case EventKind.SESSION_EXPIRED:
-            return f"the session of {event.owner} expired{held}"
+            return f"Session of {event.owner} expired{held}"
         case EventKind.HISTORY_EXPORTED:
             return f"{event.actor_name} exported the history"
     sentence = team_sentence(event) or _describe_bulk_release(event) if isinstance(event, Event) else None
@@ -111,7 +111,7 @@ def _describe_bulk_release(event: Event) -> str | None:
         case EventKind.BULK_RELEASE_STOPPED:
             return f"{event.actor_name} stopped it: {done}, {detail.get('left', 0)} not attempted"
         case EventKind.BULK_RELEASE_FINISHED:
-            return f"the release started by {event.actor_name} is finished: {done}"
+            return f"Release started by {event.actor_name} finished: {done}"
     return None
 
 

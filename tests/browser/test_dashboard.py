@@ -156,7 +156,7 @@ def test_force_release_with_a_reason(page: Page, api: Api):
     assert (refused.status, refused.json()["code"]) == (404, "lease_not_current")
     dialog.get_by_role("link", name="Event in the history").click()
     expect(page.get_by_text("its host is gone")).to_be_visible()
-    expect(page.get_by_text("Olga force-released it from runner-7")).to_be_visible()
+    expect(page.get_by_text("olga force-released it from runner-7")).to_be_visible()
     page.goto(NOW + "activity?kind=force_released")
     (forced,) = page.locator("tr[data-row]").all()
     expect(forced).to_contain_text("its host is gone")

@@ -35,13 +35,13 @@ def test_it_is_made_once(visit):
         call_command("create_demo")
 
 
-def test_its_waiters_stand_in_line_for_a_minute_at_most_and_ask_again():
+def test_its_waiters_wait_a_minute_at_most_and_try_again():
     demo = Demo(seed=8, past=timedelta(hours=2))
     demo.fill(password="a password for the demo")
     run(sweep())
     run(purge_waiters())
-    in_line = set(Waiter.objects.values_list("name", "owner"))
-    assert ("deploy/api", "runner-12") in in_line
+    waiting = set(Waiter.objects.values_list("name", "owner"))
+    assert ("deploy/api", "runner-12") in waiting
     now = timezone.now()
     assert all(now - waiter.enqueued_at < timedelta(seconds=60) for waiter in Waiter.objects.all())
     Waiter.objects.update(deadline_at=now)
@@ -49,5 +49,5 @@ def test_its_waiters_stand_in_line_for_a_minute_at_most_and_ask_again():
     assert set(Waiter.objects.filter(name="deploy/api").values_list("owner", flat=True)) == {"runner-12", "runner-9"}
     assert Waiter.objects.earliest("enqueued_at").enqueued_at > now
     taken = Lock.objects.get(name="migrate/orders-db")
-    assert taken.owner == "runner-7", "nobody waits for what is free: the first in line takes it"
+    assert taken.owner == "runner-7", "a free lock has no queue: the first waiter acquires it"
     assert not Waiter.objects.filter(name=taken.name, owner=taken.owner).exists()

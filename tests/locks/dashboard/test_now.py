@@ -128,7 +128,7 @@ def test_an_open_row_shows_its_metadata_and_last_events(worker, visit, victor, n
     reply = visit(victor).get(f"{now_url}?open={Lock.objects.get().pk}")
     (row,) = reply.context["lock_list"].rows
     assert [event.kind for event in row.recent_events] == ["acquired", "released", "acquired", "released", "acquired"]
-    assert "Runner-1 released it" in reply.content.decode()
+    assert "runner-1 released it" in reply.content.decode()
     assert "No waiters" in reply.content.decode()
     assert row.toggled == ()
 
