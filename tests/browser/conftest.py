@@ -37,9 +37,7 @@ def page(browser: Browser, server: RunningServer) -> Iterator[Page]:
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on(
         "request",
-        lambda request: (
-            None if request.url.startswith((server.url, "data:", "blob:")) else errors.append(request.url)
-        ),
+        lambda request: None if request.url.startswith((server.url, "data:", "blob:")) else errors.append(request.url),
     )
     yield opened
     context.close()

@@ -128,7 +128,9 @@ def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
     late = []
     page.route(
         lambda url: url.endswith(NOW),
-        lambda route: late.append(route) if route.request.headers.get("hx-target") == "live-content" else route.continue_(),
+        lambda route: (
+            late.append(route) if route.request.headers.get("hx-target") == "live-content" else route.continue_()
+        ),
     )
     take(api, "another")
     while not late:

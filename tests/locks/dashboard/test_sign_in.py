@@ -66,7 +66,11 @@ def test_signing_out_is_recorded_and_takes_a_post(visit, alice):
 def test_a_refresh_of_a_signed_out_page_leads_the_whole_page_to_sign_in(client, space):
     reply = client.get(
         "/ui/blue/main/",
-        headers={"HX-Request": "true", "HX-Target": "live-content", "HX-Current-URL": "http://testserver/ui/blue/main/?q=a"},
+        headers={
+            "HX-Request": "true",
+            "HX-Target": "live-content",
+            "HX-Current-URL": "http://testserver/ui/blue/main/?q=a",
+        },
     )
     assert reply["HX-Redirect"] == "/ui/sign-in?next=%2Fui%2Fblue%2Fmain%2F%3Fq%3Da"
 
