@@ -7,7 +7,7 @@ from typing import Any
 
 from locks.dashboard.database import fetch
 from locks.dashboard.durations import humanize_ms
-from locks.dashboard.team.event_text import team_sentence
+from locks.dashboard.team.event_text import describe_team_event
 from locks.models import ActorKind, Event, EventKind, Space
 
 LATEST = 5
@@ -105,7 +105,7 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"{event.owner} let its session run out{held}"
         case EventKind.HISTORY_EXPORTED:
             return f"{event.actor_name} took the history along"
-    told = team_sentence(event) or bulk_sentence(event) if isinstance(event, Event) else None
+    told = describe_team_event(event) or bulk_sentence(event) if isinstance(event, Event) else None
     return told or f"{event.actor_name}: {kind_in_words(event.kind)}"
 
 
