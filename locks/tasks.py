@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db.models.functions import Now
 
 from locks.browser_sessions import SessionStore
-from locks.dashboard.stuck.queries import count_stuck
 from locks.engine import maintenance
 from locks.engine.execution import run
 from locks.events.history import retention as history_retention
@@ -19,6 +18,7 @@ from locks.events.webhooks.delivery_pool import POOL_SIZE, delivery_pool
 from locks.events.webhooks.outbox import fan_out, purge_deliveries
 from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
 from locks.services import bulk_release, login_throttle, snooze
+from locks.services.stuck import count_stuck
 from locks.task_recording import RecordedTask
 
 IDLE_LOCK_DAYS = 30

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from locks.dashboard.access import current_user, request_id
-from locks.dashboard.forms import DELAYS, MAX_REASON
+from locks.dashboard.force_release.forms import COOLDOWNS, MAX_REASON
 from locks.dashboard.reauthentication.flow import require_reauthentication
 from locks.engine import requests
 from locks.engine.execution import run
@@ -39,7 +39,7 @@ def release_by_force(model_admin: Any, request: HttpRequest, chosen: QuerySet[Lo
         return asked
     reason = request.POST.get("reason", "").strip()
     delay = request.POST.get("lock_delay_seconds", "")
-    wanted = {str(seconds): seconds for seconds, _words in DELAYS}
+    wanted = {str(seconds): seconds for seconds, _words in COOLDOWNS}
     if reason and len(reason) <= MAX_REASON and delay in wanted:
         _release(request, locks, reason=reason, delay=wanted[delay])
         return None
@@ -48,7 +48,7 @@ def release_by_force(model_admin: Any, request: HttpRequest, chosen: QuerySet[Lo
         "title": "Release by force",
         "opts": model_admin.model._meta,
         "locks": locks,
-        "delays": DELAYS,
+        "delays": COOLDOWNS,
         "failed": "reason" in request.POST,
         "longest_reason": MAX_REASON,
     }

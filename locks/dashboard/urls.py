@@ -26,13 +26,13 @@ from locks.dashboard.tokens import views as tokens
 from locks.dashboard.webhooks import views as webhooks
 
 
-class ShownNameConverter(StringConverter):
+class LockNameConverter(StringConverter):
     """A lock's name, with its slashes."""
 
     regex = r"[^\0]+"
 
 
-register_converter(ShownNameConverter, "shown_name")
+register_converter(LockNameConverter, "lock_name")
 
 app_name = "dashboard"
 urlpatterns = [
@@ -64,7 +64,7 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/", now.now, name="now"),
     path("<slug:team>/<slug:space>/contention", contention.contention, name="contention"),
     path("<slug:team>/<slug:space>/activity", activity.activity, name="activity"),
-    path("<slug:team>/<slug:space>/activity/news", activity.news, name="activity-news"),
+    path("<slug:team>/<slug:space>/activity/new-count", activity.new_count, name="activity-new-count"),
     path("<slug:team>/<slug:space>/activity/export", activity.export, name="activity-export"),
     path("<slug:team>/<slug:space>/activity/<int:event_id>", activity.event, name="event"),
     path("<slug:team>/<slug:space>/tokens", tokens.tokens, name="tokens"),
@@ -110,13 +110,13 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/releases/<int:number>", bulk_release.release, name="release"),
     path("<slug:team>/<slug:space>/releases/<int:number>/confirm", bulk_release.confirm, name="confirm-release"),
     path("<slug:team>/<slug:space>/releases/<int:number>/stop", bulk_release.stop, name="stop-release"),
-    path("<slug:team>/<slug:space>/snooze/<shown_name:name>", stuck.snooze, name="snooze"),
-    path("<slug:team>/<slug:space>/end-snooze/<shown_name:name>", stuck.end_snooze, name="end-snooze"),
+    path("<slug:team>/<slug:space>/snooze/<lock_name:name>", stuck.snooze, name="snooze"),
+    path("<slug:team>/<slug:space>/end-snooze/<lock_name:name>", stuck.end_snooze, name="end-snooze"),
     # No name ends in a verb, so this path is never a lock's.
     path(
-        "<slug:team>/<slug:space>/locks/<shown_name:name>/force-release",
+        "<slug:team>/<slug:space>/locks/<lock_name:name>/force-release",
         force_release.force_release,
         name="force-release",
     ),
-    path("<slug:team>/<slug:space>/locks/<shown_name:name>", lock.lock, name="lock"),
+    path("<slug:team>/<slug:space>/locks/<lock_name:name>", lock.lock, name="lock"),
 ]

@@ -1,7 +1,7 @@
-// Lets every time on the page tick, from the server's clock and without traffic.
+// Updates every relative time on the page once a second, from the server's clock and without requests.
 //
-// The page says what the server's clock was when it was made (data-now, in milliseconds). From there on the browser's
-// monotonic clock counts, so a wrong or changing clock of the computer does not matter.
+// The page has the server's time at which it was rendered (data-now, in milliseconds). From there the browser's monotonic
+// clock counts, so a wrong or changing system clock does not matter.
 
 const GRACE_MS = 250
 
@@ -18,8 +18,8 @@ function synchronise(arrivedAt) {
   }
 }
 
-// The same words as locks/dashboard/durations.py.
-function inWords(milliseconds) {
+// The same format as locks/dashboard/durations.py.
+function humanize(milliseconds) {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000))
   const two = (number) => String(number).padStart(2, "0")
   if (seconds < 60) return `${seconds} s`
@@ -28,24 +28,24 @@ function inWords(milliseconds) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`
 }
 
-function say(element, words) {
-  if (element.textContent !== words) element.textContent = words
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text
 }
 
-function tick() {
+function update() {
   const now = performance.now() + offset
-  for (const element of document.querySelectorAll("[data-since]")) say(element, inWords(now - element.dataset.since))
-  for (const element of document.querySelectorAll("[data-until]")) say(element, inWords(element.dataset.until - now))
-  for (const bar of document.querySelectorAll("[data-bar]")) {
-    const share = (bar.dataset.bar - now) / (bar.dataset.whole * 10)
-    bar.lastElementChild.setAttribute("width", Math.max(0, Math.min(100, share)).toFixed(1))
+  for (const element of document.querySelectorAll("[data-since]")) setText(element, humanize(now - element.dataset.since))
+  for (const element of document.querySelectorAll("[data-until]")) setText(element, humanize(element.dataset.until - now))
+  for (const bar of document.querySelectorAll("[data-bar-end]")) {
+    const percent = (bar.dataset.barEnd - now) / (bar.dataset.barSeconds * 10)
+    bar.lastElementChild.setAttribute("width", Math.max(0, Math.min(100, percent)).toFixed(1))
   }
-  // What has come to the end of its state is worth another look; the server alone knows what it is now. A moment later,
-  // so that all of the server's answer is about the time after.
+  // A state that has reached its end is fetched again, since only the server knows the next one. The grace makes sure that
+  // the whole answer is from after the end.
   let due = false
-  for (const element of document.querySelectorAll("[data-next]:not([data-next=''])")) {
-    if (element.dataset.next <= now - GRACE_MS) {
-      element.dataset.next = ""
+  for (const element of document.querySelectorAll("[data-changes-at]:not([data-changes-at=''])")) {
+    if (element.dataset.changesAt <= now - GRACE_MS) {
+      element.dataset.changesAt = ""
       due = true
     }
   }
@@ -56,7 +56,7 @@ const [navigation] = performance.getEntriesByType("navigation")
 synchronise(navigation?.responseStart ?? performance.now())
 document.addEventListener("htmx:afterSwap", () => {
   synchronise(performance.now())
-  tick()
+  update()
 })
-setInterval(tick, 1000)
-tick()
+setInterval(update, 1000)
+update()

@@ -1,53 +1,52 @@
-// Ticked rows. A tick belongs to a holder (a lock under its fencing token), not to a name: it survives a refresh, and it
-// is gone when somebody else holds the lock. While anything is ticked, live.js lets changes wait behind its pill.
+// Selected rows. A selection belongs to a hold (a lock under its fencing token), not to a name: it survives a refresh, and
+// it is dropped when the lock has a new holder. While anything is selected, live.js keeps changes behind its pill.
 
-const ticked = new Set()
+const selected = new Set()
 const announcer = document.getElementById("announcer")
 
-const boxes = () => [...document.querySelectorAll("[data-tick]")]
+const checkboxes = () => [...document.querySelectorAll("[data-select]")]
 
-function show() {
-  const all = boxes()
-  for (const box of all) box.closest("[data-row]")?.classList.toggle("is-ticked", box.checked)
-  for (const count of document.querySelectorAll("[data-ticked]")) count.textContent = String(ticked.size)
-  for (const whole of document.querySelectorAll("[data-tick-all]")) {
-    whole.checked = all.length > 0 && ticked.size === all.length
-    whole.indeterminate = ticked.size > 0 && !whole.checked
+function render() {
+  const all = checkboxes()
+  for (const checkbox of all) checkbox.closest("[data-row]")?.classList.toggle("is-selected", checkbox.checked)
+  for (const count of document.querySelectorAll("[data-selected-count]")) count.textContent = String(selected.size)
+  for (const selectAll of document.querySelectorAll("[data-select-all]")) {
+    selectAll.checked = all.length > 0 && selected.size === all.length
+    selectAll.indeterminate = selected.size > 0 && !selectAll.checked
   }
 }
 
-function remember() {
-  ticked.clear()
-  for (const box of boxes()) if (box.checked) ticked.add(box.value)
-  show()
-  if (ticked.size === 0) document.dispatchEvent(new CustomEvent("live-resume"))
+function save() {
+  selected.clear()
+  for (const checkbox of checkboxes()) if (checkbox.checked) selected.add(checkbox.value)
+  render()
+  if (selected.size === 0) document.dispatchEvent(new CustomEvent("live-resume"))
 }
 
-// The server knows nothing of ticks, so what it sends has none.
+// The server does not know the selection, so the rows it sends have none.
 function restore() {
-  const before = ticked.size
-  const here = new Set()
-  for (const box of boxes()) {
-    box.checked = ticked.has(box.value)
-    if (box.checked) here.add(box.value)
+  const before = selected.size
+  const remaining = checkboxes().filter((checkbox) => selected.has(checkbox.value))
+  for (const checkbox of checkboxes()) checkbox.checked = selected.has(checkbox.value)
+  selected.clear()
+  for (const checkbox of remaining) selected.add(checkbox.value)
+  const dropped = before - selected.size
+  if (dropped > 0 && announcer) {
+    announcer.textContent = `${dropped} selected row${dropped === 1 ? " is" : "s are"} no longer listed.`
   }
-  ticked.clear()
-  for (const value of here) ticked.add(value)
-  const lost = before - ticked.size
-  if (lost > 0 && announcer) announcer.textContent = `${lost} ticked row${lost === 1 ? " is" : "s are"} no longer here.`
-  show()
+  render()
 }
 
 document.addEventListener("change", (event) => {
-  if (event.target.matches("[data-tick-all]")) for (const box of boxes()) box.checked = event.target.checked
-  if (event.target.matches("[data-tick], [data-tick-all]")) remember()
+  if (event.target.matches("[data-select-all]")) for (const checkbox of checkboxes()) checkbox.checked = event.target.checked
+  if (event.target.matches("[data-select], [data-select-all]")) save()
 })
 document.addEventListener("click", (event) => {
-  if (!event.target.closest("[data-untick]")) return
-  for (const box of boxes()) box.checked = false
-  remember()
+  if (!event.target.closest("[data-clear-selection]")) return
+  for (const checkbox of checkboxes()) checkbox.checked = false
+  save()
   document.querySelector("[data-row] [data-toggle]")?.focus()
 })
 document.addEventListener("htmx:afterSwap", restore)
-// A browser that comes back to the page may bring the ticks along.
-window.addEventListener("pageshow", remember)
+// A browser that returns to the page may restore its checkboxes.
+window.addEventListener("pageshow", save)

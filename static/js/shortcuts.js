@@ -1,25 +1,25 @@
-// The keyboard's way through the page. Off while somebody types.
+// Keyboard shortcuts. Off inside text fields and dialogs.
 
-let goes = false
+let goPending = false
 
-// `g l`: the lock somebody looked at last in this space and tab, or a search for one.
-const now = document.querySelector('[data-go="n"]')?.pathname
-if (now && location.pathname.startsWith(`${now}locks/`)) {
-  sessionStorage.setItem(`octo-lock:${now}`, location.pathname.replace(/\/force-release$/, ""))
+// `g l`: the lock last viewed in this space and tab, or the search.
+const nowPath = document.querySelector('[data-shortcut="n"]')?.pathname
+if (nowPath && location.pathname.startsWith(`${nowPath}locks/`)) {
+  sessionStorage.setItem(`octo-lock:${nowPath}`, location.pathname.replace(/\/force-release$/, ""))
 }
 if (location.hash === "#search") document.querySelector("[data-search]")?.select()
 
 function goToLock() {
-  const last = sessionStorage.getItem(`octo-lock:${now}`)
+  const last = sessionStorage.getItem(`octo-lock:${nowPath}`)
   if (last && last !== location.pathname) location.assign(last)
-  else if (location.pathname === now) document.querySelector("[data-search]")?.select()
-  else location.assign(`${now}#search`)
+  else if (location.pathname === nowPath) document.querySelector("[data-search]")?.select()
+  else location.assign(`${nowPath}#search`)
 }
 
-function rowStep(step) {
+function focusRow(step) {
   const rows = [...document.querySelectorAll("[data-row]")]
-  const at = rows.findIndex((row) => row.contains(document.activeElement))
-  const next = rows[Math.max(0, Math.min(rows.length - 1, at === -1 && step < 0 ? 0 : at + step))]
+  const current = rows.findIndex((row) => row.contains(document.activeElement))
+  const next = rows[Math.max(0, Math.min(rows.length - 1, current === -1 && step < 0 ? 0 : current + step))]
   next?.querySelector("[data-toggle]")?.focus()
 }
 
@@ -29,11 +29,11 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur()
     return
   }
-  if (goes) {
-    goes = false
+  if (goPending) {
+    goPending = false
     event.preventDefault()
-    if (event.key === "l" && now) goToLock()
-    else document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click()
+    if (event.key === "l" && nowPath) goToLock()
+    else document.querySelector(`[data-shortcut="${CSS.escape(event.key)}"]`)?.click()
     return
   }
   switch (event.key) {
@@ -42,23 +42,23 @@ document.addEventListener("keydown", (event) => {
       document.querySelector("[data-search]")?.select()
       break
     case "j":
-      rowStep(1)
+      focusRow(1)
       break
     case "k":
-      rowStep(-1)
+      focusRow(-1)
       break
     case "x":
-      document.activeElement.closest("[data-row]")?.querySelector("[data-tick]")?.click()
+      document.activeElement.closest("[data-row]")?.querySelector("[data-select]")?.click()
       break
     case "g":
-      goes = true
-      setTimeout(() => { goes = false }, 1500)
+      goPending = true
+      setTimeout(() => { goPending = false }, 1500)
       break
     case "p":
       document.dispatchEvent(new CustomEvent("live-toggle-pause"))
       break
     case "?":
-      document.getElementById("keys")?.showModal()
+      document.getElementById("shortcuts")?.showModal()
       break
   }
 })

@@ -1,51 +1,38 @@
-"""The history of a space, newest first: a filter in the address, a page of events out of the database."""
+"""Activity: the history of a space, newest first."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.http import QueryDict
 
+from locks.dashboard.event_text import humanize_kind
+from locks.dashboard.filters import Filters
 from locks.events.history.filters import Filter, Visibility
 from locks.events.history.pages import BadCursor, Cursor, in_utc, page
 from locks.models import Event, EventKind, Space, Token
 
 ROWS = 50
-# So many new events are counted; beyond that there are "more".
-MAX_NEWS = 100
-MAX_TEXT = 256
+# More new events are not counted.
+MAX_NEW = 100
 
-KINDS: dict[str, str] = {kind.value: kind.value.replace("_", " ") for kind in EventKind}
+KINDS: dict[str, str] = {kind.value: humanize_kind(kind) for kind in EventKind}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActivityFilter:
-    """What the address asks for. Nonsense in it is as good as nothing."""
+class ActivityFilters(Filters):
+    CHOICES = {"kind": KINDS}
+    NARROWING = ("kind", "lock", "owner", "actor", "token", "request")
 
     kind: str = ""
     lock: str = ""
     owner: str = ""
-    # Who acted, by the name as it was; the public id of a token; the id of a request.
+    # The actor's name at the time; the public id of a token; the id of a request.
     actor: str = ""
     token: str = ""
     request: str = ""
 
-    @classmethod
-    def of(cls, query: QueryDict) -> "ActivityFilter":
-        # Postgres takes no null character in a text, and nothing in the history has one.
-        texts = {field.name: query.get(field.name, "").replace("\0", "").strip()[:MAX_TEXT] for field in fields(cls)}
-        return cls(**{**texts, "kind": texts["kind"] if texts["kind"] in KINDS else ""})
-
     @property
-    def narrows(self) -> bool:
-        return self != ActivityFilter()
-
-    @property
-    def is_unusual(self) -> bool:
-        """Asks for what the plain form does not show."""
-        return bool(self.owner or self.actor or self.token or self.request)
-
-    @property
-    def asked(self) -> Filter:
+    def event_filter(self) -> Filter:
         return Filter(
             kinds=(self.kind,) if self.kind else (),
             name=self.lock or None,
@@ -55,58 +42,47 @@ class ActivityFilter:
             request_id=self.request or None,
         )
 
-    def query(self, **others: str) -> str:
-        """The address' query for this filter; what is as usual is left out."""
-        parameters = QueryDict(mutable=True)
-        for field in fields(self):
-            if value := getattr(self, field.name):
-                parameters[field.name] = value
-        for name, text in others.items():
-            parameters[name] = text
-        return f"?{parameters.urlencode()}" if parameters else "?"
-
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityPage:
     events: list[Event]
-    # The queries of the pages with what happened before and after.
+    # The cursors of the neighbouring pages.
     older: str | None
     newer: str | None
-    # What the page asks to learn of newer events; None on the pages of older ones.
-    news: str | None
+    # The cursor after which events are new to this page.
+    latest: str | None
 
 
-def cursor_of(query: QueryDict) -> Cursor | None:
+def parse_cursor(query: QueryDict) -> Cursor | None:
     try:
         return Cursor.decode(text) if (text := query.get("cursor")) else None
     except BadCursor:
         return None
 
 
-def activity(*, space: Space, wanted: ActivityFilter, cursor: Cursor | None) -> ActivityPage:
-    found = page(Visibility(space_id=space.pk), wanted.asked, limit=ROWS, cursor=cursor)
+def activity(*, space: Space, filters: ActivityFilters, cursor: Cursor | None) -> ActivityPage:
+    found = page(Visibility(space_id=space.pk), filters.event_filter, limit=ROWS, cursor=cursor)
     newest = found.events[0] if found.events else None
-    seen = Cursor(towards="newer", at=newest.at, id=newest.pk) if newest else None
     return ActivityPage(
         events=found.events,
-        older=wanted.query(cursor=found.older.encode()) if found.older else None,
-        newer=wanted.query(cursor=found.newer.encode()) if found.newer else None,
-        news=wanted.query(**({"cursor": seen.encode()} if seen else {})) if cursor is None else None,
+        older=found.older.encode() if found.older else None,
+        newer=found.newer.encode() if found.newer else None,
+        latest=Cursor(towards="newer", at=newest.at, id=newest.pk).encode() if newest else None,
     )
 
 
-def number_of_news(*, space: Space, wanted: ActivityFilter, seen: Cursor | None) -> int:
-    """How many events that the filter finds came after; no more than MAX_NEWS are counted."""
-    return len(page(Visibility(space_id=space.pk), wanted.asked, limit=MAX_NEWS, cursor=seen).events)
+def count_new(*, space: Space, filters: ActivityFilters, after: Cursor | None) -> int:
+    """How many events of the filter came after the cursor, up to MAX_NEW."""
+    return len(page(Visibility(space_id=space.pk), filters.event_filter, limit=MAX_NEW, cursor=after).events)
 
 
-def position(text: str) -> tuple[datetime, int] | None:
-    """A place in a lock's history as an address carries it: the moment and the id of the last event seen."""
-    moment, _, number = text.rpartition("_")
+def parse_position(text: str) -> tuple[datetime, int] | None:
+    """Where a page of a lock's history begins: the time and the id of the last event on the page before."""
+    time, _, number = text.rpartition("_")
     if not (number.isascii() and number.isdigit() and len(number) < 19):
         return None
     try:
-        at = datetime.fromisoformat(moment)
+        at = datetime.fromisoformat(time)
     except ValueError:
         return None
     return (in_utc(at), int(number)) if at.tzinfo is not None else None
@@ -117,5 +93,5 @@ def find_event(*, space: Space, event_id: int) -> Event | None:
 
 
 def token_of(event: Event) -> Token | None:
-    """The token concerned, while there is a row of it."""
+    """None if the event has no token, or its row is gone."""
     return Token.objects.filter(pk=event.token_id).first() if event.token_id else None

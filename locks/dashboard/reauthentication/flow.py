@@ -15,7 +15,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.urls import reverse
 
-from locks.dashboard.access import SpaceContext, View, actor, address_of, current_user
+from locks.dashboard.access import SpaceContext, View, actor, parse_url, current_user
 from locks.dashboard.dialogs import dialog
 from locks.dashboard.mfa.passkeys import verify_passkey
 from locks.dashboard.reauthentication.forms import MAX_CODE, ConfirmCodeForm, ConfirmPasswordForm
@@ -129,4 +129,4 @@ def _available_credentials(user: User) -> dict[str, Any]:
 
 
 def _current_page(request: HttpRequest) -> str:
-    return address_of(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path
+    return parse_url(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path

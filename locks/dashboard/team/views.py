@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from locks.dashboard.access import SpaceContext, actor, admin_required, current_user, login_required, space_required
-from locks.dashboard.activity.queries import position
+from locks.dashboard.activity.queries import parse_position
 from locks.dashboard.dialogs import dialog, refusal
 from locks.dashboard.form_rendering import form_status
 from locks.dashboard.reauthentication.flow import recently_confirmed
@@ -44,7 +44,7 @@ def team(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
 @space_required
 @admin_required
 def activity(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
-    results = team_events(space_context.team, before=position(request.GET.get("before", "")))
+    results = team_events(space_context.team, before=parse_position(request.GET.get("before", "")))
     return page(request, space_context, "team/activity.html", {"results": results}, active_page="team")
 
 

@@ -18,10 +18,10 @@ def test_the_demo_fills_a_team_whose_pages_open(visit, capsys):
     call_command("create_demo", password="a password for the demo", days=1)
     assert "Team Harbor: sign in as ada, olga, victor" in capsys.readouterr().out
     browser = visit(User.objects.get(username="olga"))
-    names = [row.lock.name for row in browser.get("/ui/harbor/production/").context["board"].rows]
+    names = [row.lock.name for row in browser.get("/ui/harbor/production/").context["lock_list"].rows]
     assert "deploy/api" in names
     assert browser.get("/ui/harbor/production/locks/deploy/api").context["percentiles"].count > 5
-    contended = browser.get("/ui/harbor/production/contention").context["found"]
+    contended = browser.get("/ui/harbor/production/contention").context["contention"]
     assert len(contended.most_refused) > 5
     assert contended.most_waited
     assert {"acquired", "released", "expired"} <= set(Event.objects.values_list("kind", flat=True))

@@ -1,4 +1,4 @@
-"""The live stream: who may listen, what it says, and when it ends."""
+"""The live stream: who may open it, what it sends, and when it ends."""
 
 import asyncio
 import http.client
@@ -11,7 +11,7 @@ from itertools import takewhile
 import pytest
 from django.test import Client
 
-from locks.dashboard import viewers as viewing
+from locks.dashboard import live_viewers
 from locks.dashboard.live import _admit
 from locks.dashboard.live_viewers import ViewerAuthorization, Viewers
 from locks.events.stream.poller import Poller
@@ -45,31 +45,31 @@ def listen(server):
 
 
 def events(stream: http.client.HTTPResponse) -> Iterator[str]:
-    """Raises where a stream ends that has not said so."""
+    """Raises if the stream ends without saying so."""
     for line in stream:
         if line.startswith(b"event: "):
             yield line[7:].strip().decode()
     raise AssertionError("the stream has ended")
 
 
-def test_a_member_hears_of_changes_and_that_it_still_listens(listen, server, victor, space, worker_token):
+def test_a_member_gets_changes_and_beats(listen, server, victor, space, worker_token):
     with closing(listen(cookie_of(victor))) as stream:
         assert (stream.status, stream.headers["Content-Type"]) == (200, "text/event-stream")
         heard = events(stream)
         assert next(heard) == "beat"
-        # What it looks for once it listens is over by then.
+        # The first poll is over by then.
         time.sleep(1.5)
         api = server.api(worker_token)
         held = api.call("POST", "/locks/job/acquire", {"ttl_seconds": 60}).json()
         assert next(event for event in heard if event != "beat") == "changed"
         api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"]})
         assert next(event for event in heard if event != "beat") == "changed"
-        # What it looked for once it listens may have come later, and counts as well.
+        # The first poll may have been late, and counts as a change as well.
         assert next(event for event in heard if event != "changed") == "beat"
 
 
 @pytest.mark.parametrize("lost", ["membership", "space"])
-def test_whoever_is_removed_loses_the_stream_at_once(listen, alice, victor, space, blue, lost):
+def test_a_removed_member_loses_the_stream_at_once(listen, alice, victor, space, blue, lost):
     with closing(listen(cookie_of(victor))) as stream:
         heard = events(stream)
         assert next(heard) == "beat"
@@ -80,11 +80,11 @@ def test_whoever_is_removed_loses_the_stream_at_once(listen, alice, victor, spac
             Space.objects.create(team=blue, slug="other", name="Other")
             spaces.archive(actor=actor, by=alice, space=space, release=False)
         before = list(takewhile(lambda event: event != "gone", heard))
-        # It looks every second; on a slow machine a beat may come first, which it does every five.
+        # Access is checked every second; on a slow machine a beat, sent every five, may come first.
         assert before.count("beat") <= 2
 
 
-def test_everybody_else_finds_nothing(listen, bob, space):
+def test_others_get_404(listen, bob, space):
     assert listen().status == 404
     assert listen("sessionid=made-up").status == 404
     assert listen(cookie_of(bob)).status == 404
@@ -101,9 +101,9 @@ def test_a_stream_needs_no_thread_and_no_connection_of_its_own(listen, server, v
 
 
 @pytest.mark.parametrize("change", ["membership", "session", "password", "is_active"])
-def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monkeypatch, change):
-    monkeypatch.setattr(viewing, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(viewing, "RECHECK_SECONDS", 0.05)
+def test_a_user_without_access_loses_the_stream(committed, victor, space, monkeypatch, change):
+    monkeypatch.setattr(live_viewers, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(live_viewers, "RECHECK_SECONDS", 0.05)
     scope = request_scope(PATH, headers=[(b"cookie", cookie_of(victor).encode())])
     viewer = _admit(scope)
     assert viewer is not None
@@ -142,7 +142,7 @@ def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monk
                 victor.save()
         connection.close()
 
-    # On a thread of its own: where a browser test has run before, this one has a loop already.
+    # On its own thread: after a browser test this one has a running loop.
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, watched()).result()
     assert viewer.is_gone
