@@ -191,7 +191,7 @@ if (live) {
     if (!isConnected() && announces) fetchNewCount()
     else if (!isConnected() && !isBusy()) refreshSoon()
   }, POLL_MS)
-  setInterval(show, 1000)
+  setInterval(render, 1000)
   // For values that change without an event.
   if ("always" in live.dataset) setInterval(() => { if (!isBusy()) refreshSoon() }, refreshMs)
 

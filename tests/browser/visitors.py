@@ -1,4 +1,4 @@
-"""People who have signed in before. How they do it is tested elsewhere: with the people, and without JavaScript."""
+"""Signed-in visitors. Signing in itself is tested in test_people.py and without JavaScript."""
 
 from django.test import Client
 from playwright.sync_api import Page
@@ -7,7 +7,7 @@ from locks.models import User
 
 
 def come_back(page: Page, name: str, path: str) -> None:
-    """With the cookie of a session, to a server on the loopback address."""
+    """Opens the path with a session cookie for the loopback address."""
     visitor = Client()
     visitor.force_login(User.objects.get(username=name))
     cookie = visitor.cookies["sessionid"].value

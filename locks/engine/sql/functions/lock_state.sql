@@ -27,8 +27,10 @@ SELECT
 FROM (
     SELECT
         *,
-        last_heartbeat_at + effective_ttl * CASE WHEN ends_with_session THEN interval '1 second' / 3 ELSE interval '0.5 seconds' END
-            + effective_ttl * interval '0.1 seconds' AS heartbeat_due_at
+        last_heartbeat_at + effective_ttl * CASE
+            WHEN ends_with_session THEN interval '1 second' / 3 + interval '0.1 seconds'
+            ELSE interval '0.5 seconds' + interval '0.1 seconds'
+        END AS heartbeat_due_at
     FROM (
         SELECT
             lock.id, lock.space_id, lock.name, lock.fencing_token, lock.lease_id, lock.token_id, lock.holder_id, lock.owner,
