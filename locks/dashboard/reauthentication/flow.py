@@ -15,7 +15,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.urls import reverse
 
-from locks.dashboard.access import SpaceContext, View, actor, parse_url, current_user
+from locks.dashboard.access import SpaceContext, View, actor, current_user, parse_url
 from locks.dashboard.dialogs import dialog
 from locks.dashboard.mfa.passkeys import verify_passkey
 from locks.dashboard.reauthentication.forms import MAX_CODE, ConfirmCodeForm, ConfirmPasswordForm

@@ -7,16 +7,17 @@ from enum import StrEnum
 
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
-from django.http import QueryDict
 
 from locks.dashboard.database import fetch
-from locks.dashboard.page_number import LAST_PAGE, parse_page
+from locks.dashboard.filters import Filters
+from locks.dashboard.page_number import LAST_PAGE
 from locks.models import Space, Token
 
 ROWS_PER_PAGE = 50
 MAX_MATCH_COUNT = 10_000
 SOON = timedelta(days=14)
 VERY_SOON = timedelta(days=3)
+SHOW_CHOICES = {"": "Current", "history": "History: revoked and replaced"}
 
 
 class TokenStatus(StrEnum):
@@ -73,37 +74,28 @@ class TokenRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenFilter:
-    q: str = ""
-    # Revoked and replaced tokens instead of the others.
-    ended: bool = False
-    page: int = 1
+class TokenFilters(Filters):
+    CHOICES = {"show": SHOW_CHOICES}
+    NARROWING = ("q",)
 
-    @classmethod
-    def of(cls, query: QueryDict) -> "TokenFilter":
-        return cls(
-            q=query.get("q", "").replace("\0", "").strip()[:128],
-            ended=query.get("show") == "history",
-            page=parse_page(query),
-        )
+    q: str = ""
+    show: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.show == "history"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPage:
     rows: list[TokenRow]
-    previous_page: int | None
-    next_page: int | None
+    has_next: bool
 
 
-def tokens(*, space: Space, filters: TokenFilter) -> TokenPage:
+def tokens(*, space: Space, filters: TokenFilters) -> TokenPage:
     offset = (filters.page - 1) * ROWS_PER_PAGE
     rows = _fetch(space, search=filters.q, ended=filters.ended, limit=ROWS_PER_PAGE + 1, offset=offset)
-    has_next = len(rows) > ROWS_PER_PAGE and filters.page < LAST_PAGE
-    return TokenPage(
-        rows=rows[:ROWS_PER_PAGE],
-        previous_page=filters.page - 1 if filters.page > 1 else None,
-        next_page=filters.page + 1 if has_next else None,
-    )
+    return TokenPage(rows=rows[:ROWS_PER_PAGE], has_next=len(rows) > ROWS_PER_PAGE and filters.page < LAST_PAGE)
 
 
 def find_token(*, space: Space, public_id: str) -> TokenRow | None:

@@ -20,7 +20,7 @@ from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.tokens.description import describe_token
 from locks.dashboard.tokens.forms import IssueTokenForm, RevokeTokenForm, RotateTokenForm
-from locks.dashboard.tokens.queries import TokenFilter, TokenRow, find_token, prefix_match_count
+from locks.dashboard.tokens.queries import SHOW_CHOICES, TokenFilters, TokenRow, find_token, prefix_match_count
 from locks.dashboard.tokens.queries import tokens as find_tokens
 from locks.models import Space, Token
 from locks.services import clock
@@ -30,8 +30,9 @@ from locks.services import tokens as service
 @require_safe
 @space_required
 def tokens(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
-    filters = TokenFilter.of(request.GET)
-    context = {"filters": filters, "results": find_tokens(space=space_context.space, filters=filters)}
+    filters = TokenFilters.of(request.GET)
+    results = find_tokens(space=space_context.space, filters=filters)
+    context = {"filters": filters, "results": results, "show_choices": SHOW_CHOICES}
     if is_htmx_target(request, "live-content"):
         return partial(request, space_context, "tokens/list.html", context)
     return page(request, space_context, "tokens/page.html", context, active_page="tokens")

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.http import QueryDict
-
 from locks.dashboard.database import fetch
+from locks.dashboard.filters import Filters
 from locks.models import Delivery, DeliveryStatus, Space
 
 DELIVERIES_PER_PAGE = 30
@@ -60,16 +59,17 @@ class WebhookRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeliveryFilter:
-    status: str = ""
-    before: int | None = None
+class DeliveryFilters(Filters):
+    CHOICES = {"status": STATUS_LABELS}
 
-    @classmethod
-    def of(cls, query: QueryDict) -> "DeliveryFilter":
-        """Invalid parameters are ignored."""
-        status, before = query.get("status", ""), query.get("before", "")
-        is_id = before.isascii() and before.isdigit() and len(before) < 19
-        return cls(status=status if status in STATUS_LABELS else "", before=int(before) if is_id else None)
+    status: str = ""
+    # The id of the last delivery of the page before.
+    before: str = ""
+
+    @property
+    def before_id(self) -> int | None:
+        is_id = self.before.isascii() and self.before.isdigit() and len(self.before) < 19
+        return int(self.before) if is_id else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +90,13 @@ def find_webhook(*, space: Space, public_id: str) -> WebhookRow | None:
     return next(iter(fetch("webhooks/webhooks", WebhookRow, {"space_id": space.pk, "public_id": public_id})), None)
 
 
-def deliveries(*, webhook: WebhookRow, filters: DeliveryFilter) -> DeliveryPage:
+def deliveries(*, webhook: WebhookRow, filters: DeliveryFilters) -> DeliveryPage:
     """Newest first, each with its attempts."""
     matching = Delivery.objects.filter(webhook_id=webhook.id).prefetch_related("log").order_by("-id")
     if filters.status:
         matching = matching.filter(status=filters.status)
-    if filters.before is not None:
-        matching = matching.filter(id__lt=filters.before)
+    if filters.before_id is not None:
+        matching = matching.filter(id__lt=filters.before_id)
     rows = list(matching[: DELIVERIES_PER_PAGE + 1])
     shown = rows[:DELIVERIES_PER_PAGE]
     return DeliveryPage(deliveries=shown, next_before=shown[-1].pk if len(rows) > DELIVERIES_PER_PAGE else None)

@@ -20,7 +20,7 @@ from locks.dashboard.form_rendering import form_status
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.webhooks.forms import ALL_KINDS, RotateSecretForm, WebhookForm
-from locks.dashboard.webhooks.queries import STATUS_LABELS, DeliveryFilter, WebhookRow, deliveries, find_webhook
+from locks.dashboard.webhooks.queries import STATUS_LABELS, DeliveryFilters, WebhookRow, deliveries, find_webhook
 from locks.dashboard.webhooks.queries import webhooks as find_webhooks
 from locks.models import Delivery, Webhook
 from locks.services import webhooks as service
@@ -39,7 +39,7 @@ def webhooks(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
 @admin_required
 def webhook(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
     webhook = _find(space_context, public_id)
-    filters = DeliveryFilter.of(request.GET)
+    filters = DeliveryFilters.of(request.GET)
     results = deliveries(webhook=webhook, filters=filters)
     context = {"webhook": webhook, "filters": filters, "results": results, "statuses": STATUS_LABELS}
     if is_htmx_target(request, "live-content"):
