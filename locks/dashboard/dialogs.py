@@ -22,12 +22,13 @@ def dialog(
     back_url: str,
     active_page: str = "",
     stays_open: bool = False,
+    in_dialog: bool | None = None,
     status: int = 200,
 ) -> HttpResponse:
     """`template` extends layouts/dialog_form.html or layouts/dialog_result.html. `back_url` is where Cancel and Close
     lead without JavaScript. With `stays_open`, the answer to the form is swapped into the dialog; without, it replaces
-    the page."""
-    in_dialog = is_htmx_target(request, "dialog")
+    the page. `in_dialog` overrides what the htmx target of the request says."""
+    in_dialog = is_htmx_target(request, "dialog") if in_dialog is None else in_dialog
     layout = "layouts/dialog.html" if in_dialog else "layouts/dialog_page.html"
     context = {**context, "dialog_layout": layout, "title": title, "back_url": back_url, "stays_open": stays_open}
     if space_context is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from locks.dashboard.database import fetch
 from locks.dashboard.durations import humanize_ms
-from locks.dashboard.team.event_text import team_sentence
+from locks.dashboard.team.event_text import describe_team_event
 from locks.models import ActorKind, Event, EventKind, Space
 
 RECENT = 5
@@ -96,7 +96,7 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"Session of {event.owner} expired{held}"
         case EventKind.HISTORY_EXPORTED:
             return f"{event.actor_name} exported the history"
-    sentence = team_sentence(event) or _describe_bulk_release(event) if isinstance(event, Event) else None
+    sentence = describe_team_event(event) or _describe_bulk_release(event) if isinstance(event, Event) else None
     return sentence or f"{event.actor_name}: {humanize_kind(event.kind)}"
 
 

@@ -308,7 +308,7 @@ def test_pages_open_without_javascript(browser: Browser, harbor: RunningServer, 
         assert page.get_by_role("heading", level=1).count() == 1, path
     page.goto("/ui/harbor/production/contention")
     page.get_by_role("link", name="1h").click()
-    expect(page.get_by_text("In the last hour")).to_be_visible()
+    expect(page.get_by_text("In the last hour,")).to_be_visible()
     page.goto("/ui/harbor/production/activity")
     page.get_by_label("Kind").select_option("expired")
     page.get_by_role("button", name="Search", exact=True).click()

@@ -1,18 +1,22 @@
-"""Webhooks as their pages show them: how each stands, and what became of its deliveries."""
+"""The webhooks of a space and their deliveries as the pages list them."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.http import QueryDict
-
 from locks.dashboard.database import fetch
-from locks.events.webhooks.payloads import TEST
+from locks.dashboard.filters import Filters
 from locks.models import Delivery, DeliveryStatus, Space
 
-ROWS = 30
-MAX_COUNTED = 1000
+DELIVERIES_PER_PAGE = 30
+# As webhooks.sql counts.
+MAX_COUNT = 1000
 
-STATUSES = {"": "all", "pending": "on its way", "delivered": "delivered", "dead": "dead"}
+STATUS_LABELS = {
+    "": "All",
+    DeliveryStatus.PENDING.value: "Pending",
+    DeliveryStatus.DELIVERED.value: "Delivered",
+    DeliveryStatus.DEAD.value: "Failed",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,57 +34,51 @@ class WebhookRow:
     paused_at: datetime | None
     previous_secret_until: datetime | None
     pending: int
-    dead: int
+    failed: int
     now: datetime
 
     @property
-    def standing(self) -> str:
+    def status(self) -> str:
         if self.paused_at is not None:
             return "paused"
         if self.consecutive_failures:
             return "failing"
-        return "delivering" if self.last_claimed_at else "new"
+        return "delivering" if self.last_claimed_at else "unused"
 
     @property
-    def overlaps(self) -> bool:
+    def previous_secret_signs(self) -> bool:
         return self.previous_secret_until is not None and self.previous_secret_until > self.now
 
     @property
-    def pending_in_words(self) -> str:
-        return _in_words(self.pending)
+    def pending_text(self) -> str:
+        return _count_text(self.pending)
 
     @property
-    def dead_in_words(self) -> str:
-        return _in_words(self.dead)
+    def failed_text(self) -> str:
+        return _count_text(self.failed)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeliveryFilter:
+class DeliveryFilters(Filters):
+    CHOICES = {"status": STATUS_LABELS}
+
     status: str = ""
-    before: int | None = None
+    # The id of the last delivery of the page before.
+    before: str = ""
 
-    @classmethod
-    def of(cls, query: QueryDict) -> "DeliveryFilter":
-        status, before = query.get("status", ""), query.get("before", "")
-        good = before.isascii() and before.isdigit() and len(before) < 19
-        return cls(status=status if status in STATUSES else "", before=int(before) if good else None)
-
-    def older(self, last: Delivery) -> str:
-        parameters = QueryDict(mutable=True)
-        if self.status:
-            parameters["status"] = self.status
-        parameters["before"] = str(last.pk)
-        return f"?{parameters.urlencode()}"
+    @property
+    def before_id(self) -> int | None:
+        is_id = self.before.isascii() and self.before.isdigit() and len(self.before) < 19
+        return int(self.before) if is_id else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryPage:
     deliveries: list[Delivery]
-    older: str | None
+    next_before: int | None
 
     @property
-    def is_moving(self) -> bool:
-        """Whether it is worth to look again soon."""
+    def has_pending(self) -> bool:
         return any(delivery.status == DeliveryStatus.PENDING for delivery in self.deliveries)
 
 
@@ -92,21 +90,17 @@ def find_webhook(*, space: Space, public_id: str) -> WebhookRow | None:
     return next(iter(fetch("webhooks/webhooks", WebhookRow, {"space_id": space.pk, "public_id": public_id})), None)
 
 
-def deliveries(*, webhook: WebhookRow, wanted: DeliveryFilter) -> DeliveryPage:
+def deliveries(*, webhook: WebhookRow, filters: DeliveryFilters) -> DeliveryPage:
     """Newest first, each with its attempts."""
-    found = Delivery.objects.filter(webhook_id=webhook.id).prefetch_related("log").order_by("-id")
-    if wanted.status:
-        found = found.filter(status=wanted.status)
-    if wanted.before is not None:
-        found = found.filter(id__lt=wanted.before)
-    page = list(found[: ROWS + 1])
-    shown = page[:ROWS]
-    return DeliveryPage(deliveries=shown, older=wanted.older(shown[-1]) if len(page) > ROWS else None)
+    matching = Delivery.objects.filter(webhook_id=webhook.id).prefetch_related("log").order_by("-id")
+    if filters.status:
+        matching = matching.filter(status=filters.status)
+    if filters.before_id is not None:
+        matching = matching.filter(id__lt=filters.before_id)
+    rows = list(matching[: DELIVERIES_PER_PAGE + 1])
+    shown = rows[:DELIVERIES_PER_PAGE]
+    return DeliveryPage(deliveries=shown, next_before=shown[-1].pk if len(rows) > DELIVERIES_PER_PAGE else None)
 
 
-def latest_test(*, webhook: WebhookRow) -> Delivery | None:
-    return Delivery.objects.filter(webhook_id=webhook.id, kind=TEST).prefetch_related("log").order_by("-id").first()
-
-
-def _in_words(number: int) -> str:
-    return f"more than {MAX_COUNTED:,}" if number > MAX_COUNTED else f"{number:,}"
+def _count_text(count: int) -> str:
+    return f"more than {MAX_COUNT:,}" if count > MAX_COUNT else f"{count:,}"
