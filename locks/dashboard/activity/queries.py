@@ -61,12 +61,12 @@ def parse_cursor(query: QueryDict) -> Cursor | None:
 
 
 def activity(*, space: Space, filters: ActivityFilters, cursor: Cursor | None) -> ActivityPage:
-    found = page(Visibility(space_id=space.pk), filters.event_filter, limit=ROWS, cursor=cursor)
-    newest = found.events[0] if found.events else None
+    results = page(Visibility(space_id=space.pk), filters.event_filter, limit=ROWS, cursor=cursor)
+    newest = results.events[0] if results.events else None
     return ActivityPage(
-        events=found.events,
-        older=found.older.encode() if found.older else None,
-        newer=found.newer.encode() if found.newer else None,
+        events=results.events,
+        older=results.older.encode() if results.older else None,
+        newer=results.newer.encode() if results.newer else None,
         latest=Cursor(towards="newer", at=newest.at, id=newest.pk).encode() if newest else None,
     )
 

@@ -53,10 +53,10 @@ def new_count(request: HttpRequest, space_context: SpaceContext) -> HttpResponse
 @require_safe
 @space_required
 def event(request: HttpRequest, space_context: SpaceContext, event_id: int) -> HttpResponse:
-    found = find_event(space=space_context.space, event_id=event_id)
-    if found is None:
+    result = find_event(space=space_context.space, event_id=event_id)
+    if result is None:
         raise Http404
-    context = {"event": found, "token": token_of(found)}
+    context = {"event": result, "token": token_of(result)}
     return page(request, space_context, "activity/event.html", context, active_page="activity")
 
 

@@ -71,9 +71,9 @@ def _filtered(space: Space, filters: LockListFilters) -> Selection:
 
 
 def _stuck(space: Space, filters: StuckFilters) -> Selection:
-    found = inbox(space=space, reason=filters.reason, snoozed=filters.snoozed, limit=MAX_LOCKS)
+    results = inbox(space=space, reason=filters.reason, snoozed=filters.snoozed, limit=MAX_LOCKS)
     label = f"all stuck locks: {REASONS[Reason(filters.reason)].lower()}" if filters.reason else "all stuck locks"
-    locks = [stuck.lock for stuck in found.locks if stuck.lock.is_live]
+    locks = [stuck.lock for stuck in results.locks if stuck.lock.is_live]
     return Selection(
         label=label,
         locks=[SelectedLock(name=lock.name, fencing_token=lock.fencing_token, owner=lock.owner) for lock in locks],

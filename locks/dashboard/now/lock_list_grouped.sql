@@ -3,7 +3,7 @@
 --
 -- Parameters as in lock_list.sql, and group_by. Groups that need attention come first, then the largest; within a group
 -- the order is that of lock_list.sql. `label`, `group_size` and `group_alerts` are those of the whole group.
-WITH found AS NOT MATERIALIZED (
+WITH matching AS NOT MATERIALIZED (
     SELECT
         id, name, acquired_at, ends_at, severity,
         CASE %(group_by)s WHEN 'owner' THEN coalesce(owner, '') WHEN 'prefix' THEN left(name, strpos(name, '/')) END AS label
@@ -11,7 +11,7 @@ WITH found AS NOT MATERIALIZED (
 ),
 lock_group AS (
     SELECT label, count(*) AS group_size, count(*) FILTER (WHERE severity < 3) AS group_alerts, min(severity) AS worst
-    FROM found
+    FROM matching
     GROUP BY label
 ),
 -- Only the locks of groups that reach into the page are sorted.
@@ -47,7 +47,7 @@ page AS (
                 WHEN 'oldest' THEN acquired_at
                 WHEN 'newest' THEN to_timestamp(-date_part('epoch', acquired_at))
             END AS moment
-        FROM found
+        FROM matching
         WHERE (SELECT max(groups) FROM shown) = 1 OR (label IN (SELECT label FROM shown)) IS TRUE
         ORDER BY rank, moment, name
         LIMIT %(rows)s OFFSET %(skipped)s - (SELECT min(up_to - group_size) FROM shown)

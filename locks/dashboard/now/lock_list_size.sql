@@ -2,4 +2,4 @@
 SELECT count(*) AS number
 FROM (
     SELECT FROM octo_find_locks(%(space_id)s, %(prefix)s, %(owner)s, %(search)s) LIMIT 10001
-) AS found
+) AS matching

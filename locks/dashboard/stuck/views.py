@@ -23,20 +23,20 @@ from locks.services.stuck import Reason, inbox
 @space_required
 def stuck(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     filters = StuckFilters.of(request.GET)
-    found = inbox(
+    results = inbox(
         space=space_context.space, reason=filters.reason, snoozed=filters.snoozed, page=filters.page, limit=ROWS
     )
     # Just counted, so the number in the navigation is exact on this page.
-    space_context = replace(space_context, stuck=found.total)
+    space_context = replace(space_context, stuck=results.total)
     context = {
         "filters": filters,
-        "inbox": found,
-        "items": [(stuck, describe_reasons(stuck)) for stuck in found.locks],
-        "reasons": [(reason, label, found.by_reason[reason]) for reason, label in REASONS.items()],
-        "has_next": found.has_more,
+        "inbox": results,
+        "items": [(stuck, describe_reasons(stuck)) for stuck in results.locks],
+        "reasons": [(reason, label, results.by_reason[reason]) for reason, label in REASONS.items()],
+        "has_next": results.has_more,
         # For the button that releases all locks of the filter rather than the selected ones.
         "filter_fields": [("reason", filters.reason)],
-        "total": found.by_reason[Reason(filters.reason)] if filters.reason else found.total,
+        "total": results.by_reason[Reason(filters.reason)] if filters.reason else results.total,
         "total_label": "listed here",
     }
     if is_htmx_target(request, "live-content"):

@@ -52,7 +52,7 @@ not_renewed AS MATERIALIZED (
         AND active_holder.renewed_at > candidate.heartbeat_due_at
     WHERE candidate.is_late
 ),
-stuck AS (
+stuck_id AS (
     SELECT id FROM candidate WHERE is_overdue OR exceeds_max_hold OR has_invalid_token
     UNION
     SELECT id FROM not_renewed
@@ -61,7 +61,7 @@ stuck AS (
     UNION
     SELECT lock.id FROM long_queue JOIN octo_lock AS lock ON lock.space_id = %(space_id)s AND lock.name = long_queue.name
 ),
-found AS MATERIALIZED (
+stuck_lock AS MATERIALIZED (
     SELECT
         lock.id, lock.name, lock.acquired_at,
         coalesce(candidate.is_overdue, false) AS is_overdue,
@@ -75,8 +75,8 @@ found AS MATERIALIZED (
         not_renewed.renewed_at AS others_renewed_at, not_renewed.others,
         long_queue.first_enqueued_at,
         snooze.until AS snoozed_until, snooze.note, snooze.person_name AS snoozed_by, snooze.created_at AS snoozed_at
-    FROM stuck
-    JOIN octo_lock AS lock ON lock.id = stuck.id AND lock.lease_id IS NOT NULL
+    FROM stuck_id
+    JOIN octo_lock AS lock ON lock.id = stuck_id.id AND lock.lease_id IS NOT NULL
     LEFT JOIN candidate ON candidate.id = lock.id
     LEFT JOIN invalid_token ON invalid_token.id = lock.token_id
     LEFT JOIN long_hold ON long_hold.lock_id = lock.id AND long_hold.fencing_token = lock.fencing_token
@@ -97,13 +97,13 @@ counted AS MATERIALIZED (
         count(*) FILTER (WHERE snoozed_until IS NULL AND is_long_hold) AS total_long_hold,
         count(*) FILTER (WHERE snoozed_until IS NULL AND is_not_renewed) AS total_not_renewed,
         count(*) FILTER (WHERE snoozed_until IS NULL AND has_long_queue) AS total_long_queue
-    FROM found
+    FROM stuck_lock
 ),
 page AS (
     SELECT *, row_number() OVER () AS position
     FROM (
         SELECT *
-        FROM found
+        FROM stuck_lock
         WHERE (snoozed_until IS NOT NULL) = %(snoozed)s
           AND CASE %(reason)s
             WHEN 'overdue' THEN is_overdue
