@@ -79,7 +79,7 @@ PAGES: list[Page] = [
     *pages("new-team", whom=For.SUPERUSERS, method="POST"),
     # What there is to see.
     *pages("team", "now", "contention", "activity", "owners", "stuck", "releases", "connect", whom=For.MEMBERS),
-    *pages("tokens", "team-page", "system", "activity-news", whom=For.MEMBERS),
+    *pages("tokens", "team-page", "system", "activity-new-count", whom=For.MEMBERS),
     *pages("activity-export", whom=For.MEMBERS, method="POST", form={"format": "csv"}),
     *pages("event", whom=For.MEMBERS, arguments={"event_id": "{event}"}),
     *pages("lock", whom=For.MEMBERS, arguments=NAMED),
@@ -93,7 +93,7 @@ PAGES: list[Page] = [
     *pages("confirm-release", "stop-release", whom=For.OPERATORS, method="POST", arguments={"number": "{batch}"}),
     # What admins do.
     *pages("issue-token", "team-activity", "new-invite", "new-space", "limits", "archive-space", whom=For.ADMINS),
-    *pages("issue-token", "token-sentence", "rename-team", "new-space", "limits", whom=For.ADMINS, method="POST"),
+    *pages("issue-token", "token-preview", "rename-team", "new-space", "limits", whom=For.ADMINS, method="POST"),
     *pages("new-invite", whom=For.ADMINS, method="POST", form={"role": "viewer", "days": "7"}),
     *pages("archive-space", whom=For.ADMINS, method="POST", form={"typed_name": "main", "release": "on"}),
     *pages("restore-space", whom=For.ADMINS, arguments={"archived": "{archived}"}),

@@ -42,7 +42,7 @@ def test_a_viewer_is_refused_and_others_find_nothing(worker, visit, victor, bob,
     assert visit(victor).get(url).status_code == 403
     reply = visit(victor).post(url, form(held))
     assert reply.status_code == 403
-    assert "Not with your role" in reply.content.decode()
+    assert "No permission" in reply.content.decode()
     assert visit(bob).post(url, form(held)).status_code == 404
     assert worker.renews("job", held.lease_id) == "renewed"
 

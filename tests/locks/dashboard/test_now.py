@@ -180,7 +180,7 @@ def test_what_is_not_yours_does_not_exist(worker, visit, bob, now_url, path):
     worker.takes("job")
     reply = visit(bob).get(now_url + path)
     assert reply.status_code == 404
-    assert "Nothing here" in reply.content.decode()
+    assert "Page not found" in reply.content.decode()
     assert visit(bob).get("/ui/blue/").status_code == 404
 
 
