@@ -29,6 +29,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.postgres",
     "django.contrib.staticfiles",
+    "django.forms",
     "django_htmx",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -69,6 +70,8 @@ TEMPLATES = [
         },
     },
 ]
+
+FORM_RENDERER = "locks.dashboard.form_rendering.FormRenderer"
 
 
 LOCK_TIMEOUT = "5s"

@@ -18,14 +18,14 @@ SIGN_UP_DOMAINS = [domain.lower().lstrip("@") for domain in _ENVIRONMENT.octo_si
 # The display name of each configured provider, by its name in URLs.
 PROVIDERS: dict[str, str] = {}
 
-ACCOUNT_ADAPTER = "locks.dashboard.auth.account_adapter.AccountAdapter"
+ACCOUNT_ADAPTER = "locks.dashboard.auth.adapter.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_RATE_LIMITS = False
 ACCOUNT_LOGIN_TIMEOUT = int(timedelta(minutes=10).total_seconds())
 
-MFA_ADAPTER = "locks.dashboard.auth.mfa_adapter.FactorAdapter"
+MFA_ADAPTER = "locks.dashboard.mfa.adapter.MfaAdapter"
 MFA_SUPPORTED_TYPES = [
     *(["totp"] if ONE_TIME_CODES else []),
     *(["webauthn"] if PASSKEYS else []),
@@ -41,7 +41,7 @@ MFA_TOTP_ISSUER = "Octoadmin"
 MFA_TOTP_TOLERANCE = 1
 MFA_RECOVERY_CODE_DIGITS = 10
 
-SOCIALACCOUNT_ADAPTER = "locks.dashboard.auth.provider_adapter.ProviderAdapter"
+SOCIALACCOUNT_ADAPTER = "locks.dashboard.social_accounts.adapter.SocialAccountAdapter"
 SOCIALACCOUNT_QUERY_EMAIL = True
 SOCIALACCOUNT_STORE_TOKENS = False
 SOCIALACCOUNT_REQUESTS_TIMEOUT = 5

@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from locks.dashboard.auth.views import root
+from locks.dashboard.home.views import root
 from octoadmin.monitoring import views
 
 urlpatterns = [

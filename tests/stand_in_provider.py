@@ -1,6 +1,6 @@
-"""A provider on loopback that vouches for whomever a test says: OpenID Connect, and GitHub's own way.
+"""An identity provider on loopback that authenticates the person a test sets: OpenID Connect and GitHub.
 
-It keeps to the protocols as a real one does: a code works once and with the verifier of its challenge, the ID token is
+It follows the protocols like a real one: a code works once and with the verifier of its challenge, the ID token is
 signed, and userinfo and e-mail addresses are given to the bearer of the access token.
 """
 
@@ -24,9 +24,9 @@ CLIENT_ID, CLIENT_SECRET = "octoadmin", "the client's secret"
 
 class Provider:
     def __init__(self) -> None:
-        # Who is signed in there.
+        # The person who is signed in at the provider.
         self.person: dict[str, Any] = {}
-        # What the ID token says instead of what userinfo says.
+        # Claims of the ID token that differ from userinfo.
         self.id_token_claims: dict[str, Any] = {}
         self.refuses = False
         self.asked: list[dict[str, str]] = []

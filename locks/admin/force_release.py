@@ -14,7 +14,7 @@ from locks.engine.operations import force_release
 from locks.engine.verdicts import Verdict
 from locks.models import Lock
 from locks.services.audit import Actor
-from locks.services.force_release import LOCK_DELAYS, MAX_REASON, authorized_by, force_release_request
+from locks.services.force_release import COOLDOWNS, MAX_REASON, authorized_by, force_release_request
 
 # For more, the dashboard has bulk releases, which show their progress and can be stopped.
 MAX_LOCKS = 100
@@ -27,7 +27,7 @@ _SKIPPED = {
 
 class ReasonForm(forms.Form):
     reason = forms.CharField(max_length=MAX_REASON)
-    lock_delay_seconds = forms.TypedChoiceField(coerce=int, choices=LOCK_DELAYS)
+    lock_delay_seconds = forms.TypedChoiceField(coerce=int, choices=COOLDOWNS)
 
 
 @admin.action(description="Force-release…", permissions=["force"])
@@ -52,7 +52,7 @@ def force_release_action(model_admin: Any, request: HttpRequest, selected: Query
         "title": "Force-release",
         "opts": model_admin.model._meta,
         "locks": locks,
-        "delays": LOCK_DELAYS,
+        "delays": COOLDOWNS,
         "failed": form.is_bound,
         "max_reason": MAX_REASON,
     }

@@ -1,4 +1,4 @@
-"""Who may see what. What a current_user may not see does not exist for them: it answers 404."""
+"""Authorization of pages. What a user may not see answers 404."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,20 +29,20 @@ current_user = audit.current_user
 request_id = audit.request_id
 actor = actor_of = Actor.of_request
 
-# A count that no worker has renewed says nothing.
-COUNT_IS_OLD = timedelta(minutes=2)
+# An older count is not shown.
+MAX_COUNT_AGE = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpaceContext:
-    """A space as somebody sees it."""
+    """A space and what the current user may do in it."""
 
     space: Space
     role: Role
-    # How many of its locks needed somebody a moment ago.
+    # How many of its locks were stuck at the last count.
     stuck: int = 0
-    # An admin who has yet to set up the second factor that this server wants of admins.
-    is_held_back: bool = False
+    # An admin who has only a viewer's rights until a second factor is set up, which this server requires of admins.
+    requires_mfa: bool = False
 
     @property
     def team(self) -> Team:
@@ -66,7 +66,7 @@ class SpaceContext:
 
 
 def visible_spaces(user: User) -> QuerySet[Space]:
-    """Each with the person's role as `role`."""
+    """Each with the user's effective role as `role` and the role in the team as `own_role`."""
     spaces = Space.objects.select_related("team").filter(archived_at=None).order_by("team__name", "name")
     if user.is_superuser:
         spaces = spaces.annotate(own_role=Value(Role.ADMIN.value))
@@ -74,34 +74,34 @@ def visible_spaces(user: User) -> QuerySet[Space]:
         spaces = spaces.filter(team__memberships__user=user).annotate(own_role=F("team__memberships__role"))
     if (without_factor := mfa_required(user)) is None:
         return spaces.annotate(role=F("own_role"))
-    looks_only = When(Q(own_role=Role.ADMIN) & without_factor, then=Value(Role.VIEWER.value))
-    return spaces.annotate(role=Case(looks_only, default=F("own_role")))
+    downgraded = When(Q(own_role=Role.ADMIN) & without_factor, then=Value(Role.VIEWER.value))
+    return spaces.annotate(role=Case(downgraded, default=F("own_role")))
 
 
 def annotate_stuck(spaces: QuerySet[Space]) -> QuerySet[Space]:
-    """Each with the number of locks that need somebody as `stuck`, as it was counted lately."""
-    recent = When(stuck_count__counted_at__gt=Now() - COUNT_IS_OLD, then=F("stuck_count__stuck"))
+    """Each with the number of stuck locks as `stuck`, as it was counted lately."""
+    recent = When(stuck_count__counted_at__gt=Now() - MAX_COUNT_AGE, then=F("stuck_count__stuck"))
     return spaces.annotate(stuck=Case(recent, default=0))
 
 
 def get_space_context(user: User, *, team: str, space: str) -> SpaceContext:
-    found = annotate_stuck(visible_spaces(user).filter(team__slug=team, slug=space)).first()
-    if found is None:
+    visible = annotate_stuck(visible_spaces(user).filter(team__slug=team, slug=space)).first()
+    if visible is None:
         raise Http404
-    role, own_role = Role(found.role), Role(found.own_role)  # type: ignore[attr-defined]
-    stuck: int = found.stuck  # type: ignore[attr-defined]
-    return SpaceContext(space=found, role=role, stuck=stuck, is_held_back=role is not own_role)
+    role, own_role = Role(visible.role), Role(visible.own_role)  # type: ignore[attr-defined]  # annotated
+    stuck: int = visible.stuck  # type: ignore[attr-defined]  # annotated
+    return SpaceContext(space=visible, role=role, stuck=stuck, requires_mfa=role is not own_role)
 
 
 def login_required(view: View) -> View:
-    """Leads those who are not signed in to sign-in, and back. Never cached: the next current_user must not see it."""
+    """Redirects to sign-in and back. The response is never cached: the next user of the browser must not see it."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if not request.user.is_authenticated:
             return redirect_to_login(request)
         response = view(request, *args, **kwargs)
-        # The same address answers with a page or with a part of it.
+        # The same URL answers with a page or a fragment of it.
         patch_vary_headers(response, ["HX-Request"])
         return response
 
@@ -109,45 +109,45 @@ def login_required(view: View) -> View:
 
 
 def space_required(view: View) -> View:
-    """For views of `/ui/<team>/<space>/…`: called with the place instead of the two slugs."""
+    """For views of `/ui/<team>/<space>/…`: the view gets the SpaceContext instead of the two slugs."""
 
     @login_required
     @wraps(view)
-    def placed(request: HttpRequest, *, team: str, space: str, **arguments: Any) -> HttpResponseBase:
+    def with_space(request: HttpRequest, *, team: str, space: str, **arguments: Any) -> HttpResponseBase:
         return view(request, get_space_context(current_user(request), team=team, space=space), **arguments)
 
-    return placed
+    return with_space
 
 
 def admin_required(view: View) -> View:
-    """For views of a place that only admins of its team may use."""
+    """For views of a space that only admins of its team may use."""
 
     @wraps(view)
-    def managed(request: HttpRequest, place: Any, **arguments: Any) -> HttpResponseBase:
-        if not place.may_manage:
+    def as_admin(request: HttpRequest, space_context: SpaceContext, **arguments: Any) -> HttpResponseBase:
+        if not space_context.may_manage:
             raise PermissionDenied
         try:
-            return view(request, place, **arguments)
+            return view(request, space_context, **arguments)
         except NotAllowed:
-            # Demoted since the page began: the action looks again, under the team's lock.
+            # Demoted since the check above: the service checks again, under the team's lock.
             raise PermissionDenied from None
 
-    return managed
+    return as_admin
 
 
 def redirect_to_login(request: HttpRequest) -> HttpResponse:
-    shown = request.headers.get("HX-Current-URL")
-    if request.headers.get("HX-Request") and shown:
-        page = address_of(shown)
+    current_url = request.headers.get("HX-Current-URL")
+    if request.headers.get("HX-Request") and current_url:
+        page = parse_url(current_url)
         back = page.path + (f"?{page.query}" if page.query else "")
         return HttpResponseClientRedirect(_sign_in_url(back))
     return redirect(_sign_in_url(request.get_full_path()))
 
 
-def address_of(sent: str) -> SplitResult:
-    """What a header gives as the address of a page; anything that is none is an empty one."""
+def parse_url(text: str) -> SplitResult:
+    """An empty URL if the text is none."""
     try:
-        return urlsplit(sent)
+        return urlsplit(text)
     except ValueError:
         return urlsplit("")
 

@@ -1,10 +1,10 @@
--- Which of the viewers may go on: still signed in, with the same password, still in the team, the space not archived.
+-- Which viewers may keep their stream: still signed in with the same password, still in the team, the space not archived.
 -- Changes nothing.
 --
--- $1 digests of session keys, $2 user ids, $3 hex SHA-256 of their password hashes, $4 space ids; answers their places, from 1.
-SELECT viewer.place
+-- $1 digests of session keys, $2 user ids, $3 hex SHA-256 of their password hashes, $4 space ids. Answers positions from 1.
+SELECT viewer.position
 FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[]) WITH ORDINALITY
-     AS viewer (session_key, user_id, password, space_id, place)
+     AS viewer (session_key, user_id, password, space_id, position)
 JOIN octo_user ON octo_user.id = viewer.user_id AND octo_user.is_active
     AND encode(sha256(convert_to(octo_user.password, 'UTF8')), 'hex') = viewer.password
 JOIN octo_space ON octo_space.id = viewer.space_id AND octo_space.archived_at IS NULL

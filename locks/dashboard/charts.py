@@ -1,6 +1,6 @@
-"""Pictures of numbers over time, as geometry: the template draws it, stretched to the width there is.
+"""The geometry of charts over time. The template draws them as SVG, stretched to the width of the page.
 
-A picture is `WIDTH` wide and `HEIGHT` high. Words are no part of it, since they would be stretched too.
+A chart is `WIDTH` wide and `HEIGHT` high. Labels are not part of it, since they would be stretched too.
 """
 
 import math
@@ -9,23 +9,21 @@ from dataclasses import dataclass
 
 WIDTH = 1000.0
 HEIGHT = 160.0
-# Of a step's width; the rest keeps the bars apart.
-BAR = 0.72
-# A bar that is lower than this would not be seen.
-LOWEST = 2.0
-# Where a scale of durations may begin and end, in milliseconds.
+# The part of a step that its bar fills.
+BAR_WIDTH = 0.72
+# Lower bars would be invisible.
+MIN_BAR_HEIGHT = 2.0
+# The marks of a scale of durations, in milliseconds.
 ROUND_MS = (1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 21_600_000, 86_400_000, 604_800_000, 2_419_200_000)
-
-
-# Marks beside a picture keep this distance.
-APART = 24.0
+# Two marks are at least so far apart.
+MIN_MARK_DISTANCE = 24.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """Something written beside a picture, and how far below its upper edge."""
+    """A label beside a chart, and its distance from the upper edge."""
 
-    words: str
+    label: str
     y: float
 
     @property
@@ -47,32 +45,32 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """What stands in one step, from below: one bar for each number that is not 0, None for the others."""
+    """The bars of one step from the bottom up; None for a value of 0."""
 
     bars: list[Bar | None]
 
 
 def stacks(values: Sequence[Sequence[int]], *, top: float) -> list[Stack]:
-    """`top` is the number at the upper edge."""
+    """`top` is the value at the upper edge."""
     step = WIDTH / max(1, len(values))
     drawn: list[Stack] = []
-    for place, numbers in enumerate(values):
+    for index, numbers in enumerate(values):
         floor = HEIGHT
         bars: list[Bar | None] = []
         for number in numbers:
             if not number:
                 bars.append(None)
                 continue
-            height = max(LOWEST, HEIGHT * number / top)
+            height = max(MIN_BAR_HEIGHT, HEIGHT * number / top)
             floor -= height
-            bars.append(_bar(place, step, y=max(0.0, floor), height=height))
+            bars.append(_bar(index, step, y=max(0.0, floor), height=height))
         drawn.append(Stack(bars=bars))
     return drawn
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Of durations, in milliseconds: each part of the height is so many times more, so that short and long are seen."""
+    """A logarithmic scale of durations in milliseconds."""
 
     bottom: float
     top: float
@@ -81,18 +79,18 @@ class Scale:
     def around(cls, values: Sequence[tuple[float, float] | None]) -> "Scale":
         lowest = min((value[0] for value in values if value), default=1.0)
         highest = max((value[1] for value in values if value), default=100.0)
-        bottom = max((moment for moment in ROUND_MS[:-1] if moment <= lowest), default=ROUND_MS[0])
-        top = min((moment for moment in ROUND_MS if moment >= highest and moment > bottom), default=ROUND_MS[-1])
+        bottom = max((mark for mark in ROUND_MS[:-1] if mark <= lowest), default=ROUND_MS[0])
+        top = min((mark for mark in ROUND_MS if mark >= highest and mark > bottom), default=ROUND_MS[-1])
         return cls(bottom=bottom, top=top)
 
     @property
-    def moments(self) -> list[float]:
-        """The round durations to be marked, from the bottom to the top, no two so near that they would touch."""
-        found = [self.bottom]
-        for moment in ROUND_MS:
-            if self.height(moment) - self.height(found[-1]) >= APART <= HEIGHT - self.height(moment):
-                found.append(moment)
-        return [*found, self.top]
+    def marks(self) -> list[float]:
+        """Round durations from the bottom to the top."""
+        marks = [self.bottom]
+        for mark in ROUND_MS:
+            if self.height(mark) - self.height(marks[-1]) >= MIN_MARK_DISTANCE <= HEIGHT - self.height(mark):
+                marks.append(mark)
+        return [*marks, self.top]
 
     def height(self, milliseconds: float) -> float:
         share = math.log(max(self.bottom, milliseconds) / self.bottom) / math.log(self.top / self.bottom)
@@ -100,20 +98,22 @@ class Scale:
 
 
 def ranges(values: Sequence[tuple[float, float] | None], *, scale: Scale) -> list[Bar | None]:
-    """From a lower to a higher duration."""
+    """Bars from a lower to a higher duration."""
     step = WIDTH / max(1, len(values))
     drawn: list[Bar | None] = []
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if value is None:
             drawn.append(None)
             continue
         low, high = (scale.height(milliseconds) for milliseconds in value)
-        drawn.append(_bar(place, step, y=min(HEIGHT - high, HEIGHT - LOWEST), height=max(LOWEST, high - low)))
+        drawn.append(
+            _bar(index, step, y=min(HEIGHT - high, HEIGHT - MIN_BAR_HEIGHT), height=max(MIN_BAR_HEIGHT, high - low))
+        )
     return drawn
 
 
 def round_top(number: float) -> int:
-    """The first round number that is not below this one and has a whole half; at least 4."""
+    """The next even round number, at least 4: its half is a whole number too."""
     if number <= 4:
         return 4
     tenth = 10 ** math.floor(math.log10(number)) // 10 or 1
@@ -121,6 +121,6 @@ def round_top(number: float) -> int:
                 if top >= number and top % 2 == 0)  # fmt: skip
 
 
-def _bar(place: int, step: float, *, y: float, height: float) -> Bar:
-    return Bar(x=round((place + (1 - BAR) / 2) * step, 2), y=round(y, 2), width=round(step * BAR, 2),
+def _bar(index: int, step: float, *, y: float, height: float) -> Bar:
+    return Bar(x=round((index + (1 - BAR_WIDTH) / 2) * step, 2), y=round(y, 2), width=round(step * BAR_WIDTH, 2),
                height=round(height, 2))  # fmt: skip

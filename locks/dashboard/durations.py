@@ -1,4 +1,4 @@
-"""Spans of time in words: the two largest units. static/js/clock.js says the same as it ticks."""
+"""Durations as text in their two largest units. static/js/countdown.js formats them the same way."""
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
@@ -15,7 +15,7 @@ def humanize(seconds: float) -> str:
 
 
 def humanize_ms(milliseconds: float) -> str:
-    """For what is over, where the small unit no longer matters."""
+    """For durations that are over; short ones with milliseconds or tenths of a second."""
     if milliseconds < 1_000:
         return f"{int(milliseconds)} ms"
     if milliseconds < 10_000:

@@ -1,4 +1,4 @@
-"""Events of the history as sentences, and the small queries that fetch them."""
+"""Events of the history as sentences, and the last events of some locks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,11 @@ from typing import Any
 
 from locks.dashboard.database import fetch
 from locks.dashboard.durations import humanize_ms
-from locks.dashboard.team.event_text import team_sentence
+from locks.dashboard.team.event_text import describe_team_event
 from locks.models import ActorKind, Event, EventKind, Space
 
-LATEST = 5
+RECENT = 5
 
-# Kinds of this slice by name; what others add is shown with its words until it gets a sentence.
 _ICONS: dict[str, str] = {
     EventKind.ACQUIRED: "held",
     EventKind.RELEASED: "free",
@@ -68,16 +67,8 @@ class EventSummary:
     recorded_late_ms: int | None
     now: datetime | None = None
 
-    @property
-    def icon(self) -> str:
-        return icon_of(self.kind)
 
-    @property
-    def sentence(self) -> str:
-        return describe_event(self)
-
-
-def icon_of(kind: str) -> str:
+def event_icon(kind: str) -> str:
     return _ICONS.get(kind, "dot")
 
 
@@ -86,13 +77,13 @@ def describe_event(event: EventSummary | Event) -> str:
     held = f" after {humanize_ms(event.held_ms)}" if event.held_ms is not None else ""
     match event.kind:
         case EventKind.ACQUIRED:
-            return f"{event.owner} got it"
+            return f"{event.owner} acquired it"
         case EventKind.RELEASED:
-            return f"{event.owner} gave it back{held}"
+            return f"{event.owner} released it{held}"
         case EventKind.EXPIRED:
-            return f"{event.owner} let it run out{held}"
+            return f"Lease of {event.owner} expired{held}"
         case EventKind.FORCE_RELEASED:
-            return f"{event.actor_name} took it from {event.owner}{held}"
+            return f"{event.actor_name} force-released it from {event.owner}{held}"
         case EventKind.SNOOZED:
             return f"{event.actor_name} snoozed it while {event.owner} holds it"
         case EventKind.SNOOZE_ENDED:
@@ -102,29 +93,29 @@ def describe_event(event: EventSummary | Event) -> str:
         case EventKind.SESSION_ENDED:
             return f"{event.owner} ended its session{held}"
         case EventKind.SESSION_EXPIRED:
-            return f"{event.owner} let its session run out{held}"
+            return f"Session of {event.owner} expired{held}"
         case EventKind.HISTORY_EXPORTED:
-            return f"{event.actor_name} took the history along"
-    told = team_sentence(event) or bulk_sentence(event) if isinstance(event, Event) else None
-    return told or f"{event.actor_name}: {kind_in_words(event.kind)}"
+            return f"{event.actor_name} exported the history"
+    sentence = describe_team_event(event) or _describe_bulk_release(event) if isinstance(event, Event) else None
+    return sentence or f"{event.actor_name}: {humanize_kind(event.kind)}"
 
 
-def bulk_sentence(event: Event) -> str | None:
-    """Of a release of many locks; each lock has an event of its own besides."""
+def _describe_bulk_release(event: Event) -> str | None:
+    """Each lock has an event of its own besides."""
     detail = event.detail or {}
     locks = "1 lock" if detail.get("locks") == 1 else f"{detail.get('locks')} locks"
     done = f"{detail.get('released', 0)} released, {detail.get('skipped', 0)} skipped"
     match event.kind:
         case EventKind.BULK_RELEASE_STARTED:
-            return f"{event.actor_name} began to release {locks} by force: {detail.get('selection')}"
+            return f"{event.actor_name} started to force-release {locks}: {detail.get('selection')}"
         case EventKind.BULK_RELEASE_STOPPED:
-            return f"{event.actor_name} stopped it: {done}, {detail.get('left', 0)} left alone"
+            return f"{event.actor_name} stopped it: {done}, {detail.get('left', 0)} not attempted"
         case EventKind.BULK_RELEASE_FINISHED:
-            return f"The release that {event.actor_name} began is done: {done}"
+            return f"Release started by {event.actor_name} finished: {done}"
     return None
 
 
-def kind_in_words(kind: str) -> str:
+def humanize_kind(kind: str) -> str:
     return kind.replace("_", " ")
 
 
@@ -133,15 +124,15 @@ def actor_label(event: Event) -> str:
         case ActorKind.TOKEN:
             return f"token {event.actor_name}"
         case ActorKind.SYSTEM:
-            return "the clock" if event.kind in (EventKind.EXPIRED, EventKind.SESSION_EXPIRED) else event.actor_name
+            return "system" if event.kind in (EventKind.EXPIRED, EventKind.SESSION_EXPIRED) else event.actor_name
     return event.actor_name
 
 
 def recent_events(*, space: Space, names: Sequence[str]) -> dict[str, list[EventSummary]]:
     if not names:
         return {}
-    parameters: dict[str, Any] = {"space_id": space.pk, "names": list(names), "each": LATEST}
-    found: dict[str, list[EventSummary]] = {name: [] for name in names}
-    for happening in fetch("recent_events", EventSummary, parameters):
-        found[happening.lock_name or ""].append(happening)
-    return found
+    parameters: dict[str, Any] = {"space_id": space.pk, "names": list(names), "each": RECENT}
+    events: dict[str, list[EventSummary]] = {name: [] for name in names}
+    for event in fetch("recent_events", EventSummary, parameters):
+        events[event.lock_name or ""].append(event)
+    return events

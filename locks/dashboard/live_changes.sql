@@ -1,22 +1,22 @@
--- What the viewers of each space are told of: how many events it has had since the last look, in commit order, and
--- what a page shows though it leaves no event, to be compared from one look to the next. Changes nothing.
+-- What has changed in each space since the last poll: the number of its events in commit order, and values that move without
+-- an event, to be compared from poll to poll. Changes nothing.
 --
--- $1 space ids, $2 the transaction up to which each was looked at, or null for the first time. `beyond` is the oldest
--- transaction still under way: what it commits is counted by a later look (see history/sql/follow.sql).
+-- $1 space ids, $2 the transaction up to which each was read, or null the first time. `oldest_running` is the oldest transaction still
+-- running: its events are counted by a later poll (see locks/events/history/sql/follow.sql).
 SELECT
     watched.space_id,
-    horizon.beyond::text::bigint AS beyond,
-    news.number,
+    horizon.oldest_running::text::bigint AS oldest_running,
+    event.number,
     held.renewed_at,
     session.last_keepalive_at,
-    waiting.number, waiting.latest
+    waiter.number, waiter.latest
 FROM unnest($1::bigint[], $2::bigint[]) AS watched (space_id, since)
-CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS beyond) AS horizon
+CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS oldest_running) AS horizon
 CROSS JOIN LATERAL (
     SELECT count(*) AS number FROM octo_event
-    WHERE octo_event.commit_position >= watched.since::text::xid8 AND octo_event.commit_position < horizon.beyond
+    WHERE octo_event.commit_position >= watched.since::text::xid8 AND octo_event.commit_position < horizon.oldest_running
       AND octo_event.space_id = watched.space_id
-) AS news
+) AS event
 CROSS JOIN LATERAL (
     SELECT max(renewed_at) AS renewed_at
     FROM octo_lock WHERE octo_lock.space_id = watched.space_id AND lease_id IS NOT NULL
@@ -27,4 +27,4 @@ CROSS JOIN LATERAL (
 ) AS session
 CROSS JOIN LATERAL (
     SELECT count(*) AS number, max(id) AS latest FROM octo_waiter WHERE octo_waiter.space_id = watched.space_id
-) AS waiting
+) AS waiter

@@ -1,4 +1,4 @@
-"""The tabs that are open on spaces: told that something changed, and ended when they lose the right to watch."""
+"""The browser tabs that are open on spaces: notified of changes, and closed when their user loses access."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -7,20 +7,20 @@ from typing import Any
 
 import psycopg
 
-LOOK_SECONDS = 1.0
-# Looking takes no more than this part of the time, however many locks there are.
-MAX_LOAD = 0.05
-# Whoever is removed from a team or signed out loses the stream with the next check. Until then it told them a number.
+POLL_SECONDS = 1.0
+# A poll takes at most this part of the time, however many locks there are.
+MAX_DUTY_CYCLE = 0.05
+# A user who was removed from the team or signed out loses the stream with the next check.
 RECHECK_SECONDS = 1.0
 
-_SQL = Path(__file__).parent
-_CHANGES = (_SQL / "live_changes.sql").read_text()
-_MAY_STILL_WATCH = (_SQL / "authorized_viewers.sql").read_text()
+_DIRECTORY = Path(__file__).parent
+_LIVE_CHANGES = (_DIRECTORY / "live_changes.sql").read_text()
+_AUTHORIZED_VIEWERS = (_DIRECTORY / "authorized_viewers.sql").read_text()
 
 
 @dataclass(eq=False, kw_only=True)
 class Viewer:
-    """A tab. Changes add up until it is told of them, so a slow one costs nothing more than a number."""
+    """A tab. Changes add up until they are sent, so a slow tab costs no more than a number."""
 
     session_key: str
     user_id: int
@@ -32,16 +32,16 @@ class Viewer:
 
 
 class Viewers:
-    """A duty of the process' live source: how many events each space has had since the last look, read in commit order,
-    and whether anything moved that leaves no event. Lives on the event loop."""
+    """A poll job of the process' poller: how many events each space has had since the last poll, in commit order, and
+    whether a value moved that leaves no event. Runs on the event loop."""
 
     def __init__(self) -> None:
-        self.seconds = LOOK_SECONDS
-        self.max_duty_cycle = MAX_LOAD
+        self.seconds = POLL_SECONDS
+        self.max_duty_cycle = MAX_DUTY_CYCLE
         self._viewers: set[Viewer] = set()
-        # Up to which transaction each space was looked at, and what was found there that leaves no event.
-        self._reached: dict[int, int] = {}
-        self._marks: dict[int, tuple[Any, ...]] = {}
+        # Per space: the transaction up to which it was read, and the values that move without an event.
+        self._positions: dict[int, int] = {}
+        self._markers: dict[int, tuple[Any, ...]] = {}
 
     @property
     def is_needed(self) -> bool:
@@ -61,16 +61,18 @@ class Viewers:
         return list(self._viewers)
 
     async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
-        """Every viewer learns that the look succeeded, and what it found."""
+        """Every viewer is notified that the poll succeeded, and of what it found."""
         spaces = {viewer.space_id for viewer in self._viewers}
-        for forgotten in self._marks.keys() - spaces:
-            del self._marks[forgotten], self._reached[forgotten]
-        asked = [list(spaces), [self._reached.get(space_id) for space_id in spaces]]
+        for unwatched in self._markers.keys() - spaces:
+            del self._markers[unwatched], self._positions[unwatched]
+        parameters = [list(spaces), [self._positions.get(space_id) for space_id in spaces]]
         changes: dict[int, int] = {}
-        for space_id, beyond, events, *marks in await (await connection.execute(_CHANGES, asked)).fetchall():
-            mark = tuple(marks)
-            changes[space_id] = events or int(self._marks.get(space_id, mark) != mark)
-            self._marks[space_id], self._reached[space_id] = mark, beyond
+        for space_id, position, events, *values in await (
+            await connection.execute(_LIVE_CHANGES, parameters)
+        ).fetchall():
+            marker = tuple(values)
+            changes[space_id] = events or int(self._markers.get(space_id, marker) != marker)
+            self._markers[space_id], self._positions[space_id] = marker, position
         for viewer in self._viewers:
             viewer.changes += changes.get(viewer.space_id, 0)
             viewer.looked.set()
@@ -78,11 +80,11 @@ class Viewers:
 
 
 class ViewerAuthorization:
-    """A duty as well: who may no longer watch."""
+    """A poll job that ends the streams of viewers without access."""
 
     def __init__(self, viewers: Viewers) -> None:
         self.seconds = RECHECK_SECONDS
-        self.max_duty_cycle = MAX_LOAD
+        self.max_duty_cycle = MAX_DUTY_CYCLE
         self._viewers = viewers
 
     @property
@@ -91,13 +93,14 @@ class ViewerAuthorization:
 
     async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
         viewers = self._viewers.all()
-        asked = [
+        parameters = [
             [viewer.session_key for viewer in viewers], [viewer.user_id for viewer in viewers],
             [viewer.password_digest for viewer in viewers], [viewer.space_id for viewer in viewers],
         ]  # fmt: skip
-        allowed = {place for (place,) in await (await connection.execute(_MAY_STILL_WATCH, asked)).fetchall()}
-        for place, viewer in enumerate(viewers, start=1):
-            if place not in allowed:
+        rows = await (await connection.execute(_AUTHORIZED_VIEWERS, parameters)).fetchall()
+        authorized = {position for (position,) in rows}
+        for position, viewer in enumerate(viewers, start=1):
+            if position not in authorized:
                 viewer.is_gone = True
                 viewer.looked.set()
         return False

@@ -1,6 +1,6 @@
-"""What workers say about themselves, made readable: `key=value` pairs and JSON objects become chips.
+"""The metadata of a lease as chips: `key=value` pairs and the entries of a JSON object.
 
-Metadata is written by whoever has a token, so it is shown as text, and only plain web addresses become links.
+Metadata is untrusted: it is shown as text, and only plain web URLs become links.
 """
 
 import json
@@ -8,37 +8,37 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-MAX_ADDRESS = 30
-# Keys are words of any script. A pair stands apart: an equals sign within a word, as in an address, makes none.
+MAX_URL = 30
+# Keys are words of any script. A pair begins after a separator: an equals sign within a word, as in a URL, makes none.
 _PAIR = re.compile(r"""(?<![^\s,;|])(?P<key>[^\W\d][\w.\-/]*)=(?P<value>"[^"]*"|'[^']*'|\S+)""")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chip:
-    """Without a key: a piece of plain text."""
+    """Without a key: plain text."""
 
     value: str
     key: str = ""
 
     @property
     def link(self) -> str | None:
-        return self.value if _is_web_address(self.value) else None
+        return self.value if _is_web_url(self.value) else None
 
     @property
-    def shown(self) -> str:
-        """An address without what every address has; a long one by its host and its end."""
+    def label(self) -> str:
+        """A URL without scheme and `www`; of a long one only the host and the last part."""
         if not self.link:
             return self.value
         short = re.sub(r"^https?://(www\.)?", "", self.value).rstrip("/")
         host, _, path = short.partition("/")
-        return f"{host}/…/{path.rpartition('/')[2]}" if len(short) > MAX_ADDRESS and "/" in path else short
+        return f"{host}/…/{path.rpartition('/')[2]}" if len(short) > MAX_URL and "/" in path else short
 
 
 def chips(metadata: str | None) -> list[Chip]:
     if not metadata or not metadata.strip():
         return []
-    found = _from_json(metadata)
-    return _from_text(metadata) if found is None else found
+    parsed = _from_json(metadata)
+    return _from_text(metadata) if parsed is None else parsed
 
 
 def _from_json(metadata: str) -> list[Chip] | None:
@@ -51,48 +51,51 @@ def _from_json(metadata: str) -> list[Chip] | None:
     if not isinstance(decoded, dict):
         return None
     return [
-        Chip(key=_whole(key), value=_whole(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+        Chip(
+            key=_valid_text(key),
+            value=_valid_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)),
+        )
         for key, value in decoded.items()
     ]
 
 
-def _whole(text: str) -> str:
-    """JSON can name half a character, which no page can be written with."""
+def _valid_text(text: str) -> str:
+    """JSON can contain a lone surrogate, which cannot be encoded."""
     return text.encode(errors="replace").decode()
 
 
 def _from_text(metadata: str) -> list[Chip]:
-    found: list[Chip] = []
+    result: list[Chip] = []
     position = 0
     for pair in _PAIR.finditer(metadata):
-        found += _plain(metadata[position : pair.start()])
+        result += _plain_text(metadata[position : pair.start()])
         value = pair["value"]
         quoted = len(value) >= 2 and value[0] in "\"'" and value[-1] == value[0]
-        found.append(Chip(key=pair["key"], value=value[1:-1] if quoted else value.rstrip(",;")))
+        result.append(Chip(key=pair["key"], value=value[1:-1] if quoted else value.rstrip(",;")))
         position = pair.end()
-    return found + _plain(metadata[position:])
+    return result + _plain_text(metadata[position:])
 
 
-def _plain(text: str) -> list[Chip]:
-    """Words stay together, web addresses stand alone."""
-    found: list[Chip] = []
+def _plain_text(text: str) -> list[Chip]:
+    """Consecutive words make one chip, a web URL one of its own."""
+    result: list[Chip] = []
     words: list[str] = []
     for word in text.split():
-        if _is_web_address(word):
-            found += [Chip(value=" ".join(words))] if words else []
-            found.append(Chip(value=word))
+        if _is_web_url(word):
+            result += [Chip(value=" ".join(words))] if words else []
+            result.append(Chip(value=word))
             words = []
         elif word.strip(",;|"):
             words.append(word)
-    return found + ([Chip(value=" ".join(words))] if words else [])
+    return result + ([Chip(value=" ".join(words))] if words else [])
 
 
-def _is_web_address(text: str) -> bool:
+def _is_web_url(text: str) -> bool:
     if not text.startswith(("http://", "https://")):
         return False
     try:
         parts = urlsplit(text)
     except ValueError:
         return False
-    # A name before an @ can make an address look like another's.
+    # A user name before an @ can make a URL look like that of another host.
     return bool(parts.hostname) and parts.username is None and text.isprintable() and " " not in text

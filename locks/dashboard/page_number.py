@@ -1,16 +1,16 @@
-"""Which page of a list the address asks for."""
+"""The page number in a query string."""
 
 from django.http import QueryDict
 
-# Whoever turns more pages than this is looking for something, and the search finds it faster.
+# To go further back than this, a search is faster.
 LAST_PAGE = 200
 
 
 def parse_page(query: QueryDict) -> int:
-    """Nonsense is the first page, and far too many is the last one that is shown."""
+    """1 if it is missing or no number; numbers beyond the last page count as the last."""
     text = query.get("page", "")
     if not (text.isascii() and text.isdigit()):
         return 1
-    # As many digits as the last page has: more are not read as a number at all, since Python refuses very long ones.
+    # A number with more digits than LAST_PAGE is not converted: Python refuses very long ones.
     digits = text.lstrip("0")
     return min(int(digits), LAST_PAGE) if 0 < len(digits) <= len(str(LAST_PAGE)) else LAST_PAGE if digits else 1

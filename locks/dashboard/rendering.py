@@ -1,4 +1,4 @@
-"""What surrounds every page: the way to all the others, the keyboard, the theme, the spaces one can go to."""
+"""Renders pages with the parts that all share: navigation, keyboard shortcuts, theme, the switcher of spaces."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,55 +18,50 @@ THEMES = ("system", "light", "dark")
 MAX_SPACES = 200
 
 
-def everyone(_place: SpaceContext) -> bool:
-    return True
-
-
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page of a space that the navigation leads to."""
+    """A page of a space in the navigation."""
 
-    # As views name it in `here`, and the name of its address unless `url` says another.
+    # The `active_page` of its views, and the name of its URL unless `url` is given.
     key: str
     label: str
     icon: str
-    # The letter that leads here after `g`.
-    go: str
+    # The key that opens it after `g`.
+    shortcut: str
     url: str = ""
-    # Pages about the space's set-up stand apart from those about its work.
+    # Pages about the set-up of the space stand apart from those about its locks.
     is_setup: bool = False
-    seen_by: Callable[[SpaceContext], bool] = everyone
-    # What stands beside the label; 0 for nothing. Asked on every page, so it had better be cheap.
+    admins_only: bool = False
+    # The number beside the label; hidden if 0. Computed on every page, so it must be cheap.
     badge: Callable[[SpaceContext], int] | None = None
 
 
-# In the order of the tabs: Now, Owners, Stuck, Contention, Activity; then Tokens (t), Team (m), Webhooks (w), Connect
-# (k) and System (y). A new page is a line active_page, a path in urls.py and a symbol in layouts/icons.html.
+# In the order of the tabs. A new page is a line here, a path in urls.py and a symbol in layouts/icons.html.
 PAGES: tuple[Page, ...] = (
-    Page(key="now", label="Now", icon="now", go="n"),
-    Page(key="owners", label="Owners", icon="people", go="o"),
-    Page(key="stuck", label="Stuck", icon="stuck", go="s", badge=lambda place: place.stuck),
-    Page(key="contention", label="Contention", icon="contention", go="c"),
-    Page(key="activity", label="Activity", icon="activity", go="a"),
-    Page(key="tokens", label="Tokens", icon="key", go="t", is_setup=True),
-    Page(key="team", label="Team", icon="people", go="m", url="team-page", is_setup=True),
-    Page(key="webhooks", label="Webhooks", icon="webhook", go="w", is_setup=True, seen_by=lambda active_page: active_page.may_manage),
-    Page(key="connect", label="Connect", icon="connect", go="k", is_setup=True),
-    Page(key="system", label="System", icon="gauge", go="y", is_setup=True),
-)  # fmt: skip
+    Page(key="now", label="Now", icon="now", shortcut="n"),
+    Page(key="owners", label="Owners", icon="people", shortcut="o"),
+    Page(key="stuck", label="Stuck", icon="stuck", shortcut="s", badge=lambda space_context: space_context.stuck),
+    Page(key="contention", label="Contention", icon="contention", shortcut="c"),
+    Page(key="activity", label="Activity", icon="activity", shortcut="a"),
+    Page(key="tokens", label="Tokens", icon="key", shortcut="t", is_setup=True),
+    Page(key="team", label="Team", icon="people", shortcut="m", url="team-page", is_setup=True),
+    Page(key="webhooks", label="Webhooks", icon="webhook", shortcut="w", is_setup=True, admins_only=True),
+    Page(key="connect", label="Connect", icon="connect", shortcut="k", is_setup=True),
+    Page(key="system", label="System", icon="gauge", shortcut="y", is_setup=True),
+)
 
-# What the help shows besides the pages; static/js/keys.js does it.
-KEYS: tuple[tuple[str, str], ...] = (
+# Listed in the help besides the pages; static/js/shortcuts.js implements them.
+SHORTCUTS: tuple[tuple[str, str], ...] = (
     ("/", "search"),
     ("j k", "next and previous row"),
     ("Enter", "open the row"),
-    ("x", "tick the row"),
-    ("p", "pause and go on"),
-    ("g l", "go to the lock you looked at last, or search for one"),
+    ("x", "select the row"),
+    ("p", "pause and resume live updates"),
+    ("g l", "go to the last lock you viewed, or search for one"),
     ("?", "this help"),
 )
 
-assert len({page.go for page in PAGES} | {"l"}) == len(PAGES) + 1, "two pages with one letter"
+assert len({page.shortcut for page in PAGES} | {"l"}) == len(PAGES) + 1, "two pages with one shortcut"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,77 +70,77 @@ class Tab:
     url: str
     is_active: bool
     badge: int | None
-    # Where the set-up begins.
-    is_apart: bool
+    # The first of the set-up pages.
+    starts_setup: bool
 
 
-def tabs(place: SpaceContext, *, active_page: str) -> list[Tab]:
-    """The pages this current_user may go to."""
-    shown = [page for page in PAGES if page.seen_by(place)]
-    first_of_setup = next((page for page in shown if page.is_setup), None)
+def tabs(space_context: SpaceContext, *, active_page: str) -> list[Tab]:
+    """The pages that this user may open."""
+    visible = [page for page in PAGES if space_context.may_manage or not page.admins_only]
+    first_of_setup = next((page for page in visible if page.is_setup), None)
     return [
         Tab(
             page=page,
-            url=place.url(page.url or page.key),
+            url=space_context.url(page.url or page.key),
             is_active=page.key == active_page,
-            badge=page.badge(place) if page.badge else None,
-            is_apart=page is first_of_setup,
+            badge=page.badge(space_context) if page.badge else None,
+            starts_setup=page is first_of_setup,
         )
-        for page in shown
+        for page in visible
     ]
 
 
 def theme(request: HttpRequest) -> dict[str, Any]:
-    """A context processor. In a cookie, so that the page is never painted in the wrong one first."""
+    """A context processor. The theme is in a cookie, so that a page is never painted in the wrong one first."""
     chosen = request.COOKIES.get(THEME_COOKIE, "system")
     return {
         "theme": chosen if chosen in THEMES else "system",
         "themes": THEMES,
-        # A dialog may ask for one on any page.
+        # Any page may open a dialog that asks for a passkey.
         "passkeys_in_use": settings.PASSKEYS,
     }
 
 
 def page(
     request: HttpRequest,
-    place: SpaceContext,
+    space_context: SpaceContext,
     template: str,
     context: dict[str, Any],
     *,
     active_page: str,
     status: int = 200,
 ) -> HttpResponse:
-    """A whole page of a space, with the way to all the others."""
-    surroundings = {
-        "place": place,
+    """A whole page of a space, with the navigation."""
+    shared = {
+        "space_context": space_context,
         "spaces": visible_spaces(current_user(request))[:MAX_SPACES],
         "active_page": active_page,
-        "tabs": tabs(place, active_page=active_page),
-        "keys": KEYS,
+        "tabs": tabs(space_context, active_page=active_page),
+        "shortcuts": SHORTCUTS,
     }
-    return render(request, template, {**context, **surroundings}, status=status)
+    return render(request, template, {**context, **shared}, status=status)
 
 
-def partial(request: HttpRequest, place: SpaceContext, template: str, context: dict[str, Any]) -> HttpResponse:
-    """Only what changes."""
-    return render(request, template, {**context, "place": place, "is_part": True})
+def partial(request: HttpRequest, space_context: SpaceContext, template: str, context: dict[str, Any]) -> HttpResponse:
+    """A fragment of a page, for htmx."""
+    return render(request, template, {**context, "space_context": space_context, "is_partial": True})
 
 
 def is_htmx_target(request: HttpRequest, element: str) -> bool:
-    """Whether htmx asks for one element of the page, and not for the page."""
+    """Whether htmx requests this element of the page rather than the page."""
     return request.headers.get("HX-Request") == "true" and request.headers.get("HX-Target") == element
 
 
-def safe_next_url(request: HttpRequest, wanted: str | None) -> str:
-    """Where somebody wants to be led next, if that is a page of ours; the front door otherwise."""
-    own = wanted and url_has_allowed_host_and_scheme(
-        wanted, allowed_hosts={request.get_host()}, require_https=request.is_secure()
+def safe_next_url(request: HttpRequest, url: str | None) -> str:
+    """The URL if it is on this site, otherwise the home page."""
+    is_safe = url_has_allowed_host_and_scheme(
+        url, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )
-    return wanted if wanted and own else reverse("dashboard:home")
+    return url if url and is_safe else reverse("dashboard:home")
 
 
 def throttled(request: HttpRequest, refused: TooMany, template: str, context: dict[str, Any]) -> HttpResponse:
-    """The form again, with how long to wait until it is looked at."""
+    """The form again, with the time to wait before the next attempt."""
     response = render(request, template, {**context, "wait_seconds": refused.seconds}, status=429)
     response["Retry-After"] = str(refused.seconds)
     return response

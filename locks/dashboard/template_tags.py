@@ -1,28 +1,30 @@
-"""Small words of the templates: icons, times that tick, events as sentences. Built in: no `load` needed."""
+"""Template tags and filters: icons, links, times that tick, events as sentences. Built in, no `load` needed."""
 
 from datetime import datetime
 from typing import Any
 
 from django import template
+from django.template.defaulttags import querystring
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from locks.dashboard import event_text
 from locks.dashboard.durations import humanize, humanize_ms
-from locks.models import Event
+from locks.dashboard.metadata import chips
 
 register = template.Library()
 
-register.filter("roughly", humanize_ms)
-register.filter("by_whom", event_text.actor_label)
-register.filter("kind_in_words", event_text.kind_in_words)
-register.filter("sentence", event_text.describe_event)
-register.filter("event_icon", event_text.icon_of)
+register.filter("humanize_ms", humanize_ms)
+register.filter("actor_label", event_text.actor_label)
+register.filter("humanize_kind", event_text.humanize_kind)
+register.filter("describe_event", event_text.describe_event)
+register.filter("event_icon", event_text.event_icon)
+register.filter("chips", chips)
 
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
-    """From the sprite in layouts/icons.html. Always beside a word, so it says nothing itself."""
+    """From the sprite in layouts/icons.html. Hidden from screen readers: a word always stands beside it."""
     return format_html('<svg class="icon" aria-hidden="true"><use href="#i-{}"></use></svg>', name)
 
 
@@ -32,36 +34,48 @@ def epoch_ms(moment: datetime | None) -> str:
 
 
 @register.filter
-def absolute(moment: datetime | None) -> str:
+def utc_time(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment:%d %b %Y, %H:%M:%S} UTC"
 
 
 @register.simple_tag
 def since(moment: datetime | None, now: datetime) -> SafeString | str:
-    """How long ago, without the word: "4 s"."""
+    """The time passed since then, without "ago": "4 s"."""
     return "" if moment is None else _ticking("since", moment, humanize((now - moment).total_seconds()))
 
 
 @register.simple_tag
 def until(moment: datetime | None, now: datetime) -> SafeString | str:
-    """How long from now; what is over says so in the state beside it."""
+    """The time left until then; 0 s once it is over."""
     return "" if moment is None else _ticking("until", moment, humanize((moment - now).total_seconds()))
 
 
-def _ticking(kind: str, moment: datetime, words: str) -> SafeString:
+def _ticking(kind: str, moment: datetime, text: str) -> SafeString:
     return format_html(
         '<time datetime="{}" title="{}" data-{}="{}">{}</time>',
-        moment.isoformat(timespec="seconds"), absolute(moment), kind, epoch_ms(moment), words,
+        moment.isoformat(timespec="seconds"), utc_time(moment), kind, epoch_ms(moment), text,
     )  # fmt: skip
 
 
 @register.simple_tag(takes_context=True)
-def url_of(context: template.Context, page: str, **arguments: Any) -> str:
-    """The address of a page of this space."""
-    url: str = context["place"].url(page, **arguments)
+def space_url(context: template.Context, page: str, **arguments: Any) -> str:
+    """The URL of a page of this space."""
+    url: str = context["space_context"].url(page, **arguments)
     return url
 
 
-@register.filter
-def is_about_a_lock(event: Event) -> bool:
-    return event.lock_name is not None
+@register.simple_tag(takes_context=True)
+def live_link(context: template.RequestContext, swap: str = "morph:outerHTML", **parameters: Any) -> SafeString:
+    """Attributes of a link that changes the query string as `querystring` does and replaces the page's live content."""
+    query = querystring(context, **parameters) or "?"
+    return format_html(
+        'href="{}" hx-get="{}{}" hx-target="#live-content" hx-swap="{}" hx-push-url="true"',
+        query, context.request.path, query, swap,
+    )  # fmt: skip
+
+
+@register.simple_tag(takes_context=True)
+def dialog_link(context: template.Context, page: str, **arguments: Any) -> SafeString:
+    """Attributes of a link that opens a page of this space in the dialog."""
+    url = space_url(context, page, **arguments)
+    return format_html('href="{}" hx-get="{}" hx-target="#dialog" hx-swap="innerHTML"', url, url)

@@ -3,45 +3,45 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
-from locks.dashboard.account import mfa_views, social_account_views
 from locks.dashboard.account import views as account
 from locks.dashboard.activity import views as activity
-from locks.dashboard.auth import login_methods
 from locks.dashboard.auth import views as auth
 from locks.dashboard.bulk_release import views as bulk_release
 from locks.dashboard.connect import views as connect
 from locks.dashboard.contention import views as contention
 from locks.dashboard.force_release import views as force_release
+from locks.dashboard.home import views as home
 from locks.dashboard.invites import views as invites
 from locks.dashboard.live import live
 from locks.dashboard.lock import views as lock
+from locks.dashboard.mfa import views as mfa
 from locks.dashboard.now import views as now
 from locks.dashboard.owners import views as owners
 from locks.dashboard.reauthentication import views as reauthentication
+from locks.dashboard.social_accounts import views as social_accounts
 from locks.dashboard.spaces import views as spaces
 from locks.dashboard.stuck import views as stuck
 from locks.dashboard.system import views as system
 from locks.dashboard.team import views as team
 from locks.dashboard.tokens import views as tokens
-from locks.dashboard.webhooks import actions as webhook_actions
 from locks.dashboard.webhooks import views as webhooks
 
 
-class ShownNameConverter(StringConverter):
+class LockNameConverter(StringConverter):
     """A lock's name, with its slashes."""
 
     regex = r"[^\0]+"
 
 
-register_converter(ShownNameConverter, "shown_name")
+register_converter(LockNameConverter, "lock_name")
 
 app_name = "dashboard"
 urlpatterns = [
-    path("", auth.home, name="home"),
+    path("", home.home, name="home"),
     path("sign-in", auth.sign_in, name="sign-in"),
-    path("sign-in/passkey", login_methods.passkey, name="sign-in-passkey"),
-    path("sign-in/second-step/passkey", login_methods.second_step_passkey, name="second-step-passkey"),
-    path("sign-in/<slug:name>", login_methods.provider, name="sign-in-provider"),
+    path("sign-in/passkey", auth.passkey, name="sign-in-passkey"),
+    path("sign-in/second-step/passkey", auth.second_step_passkey, name="second-step-passkey"),
+    path("sign-in/<slug:name>", social_accounts.sign_in, name="sign-in-provider"),
     path("sign-out", auth.sign_out, name="sign-out"),
     path("confirm", reauthentication.confirmation, name="confirmation"),
     path("confirm/passkey", reauthentication.passkey, name="confirmation-passkey"),
@@ -51,27 +51,27 @@ urlpatterns = [
     path("account/sessions/others", account.revoke_other_sessions, name="account-other-sessions"),
     path("account/sessions/<uuid:public_id>", account.revoke_session, name="account-session"),
     path("account/sign-out-everywhere", account.sign_out_everywhere, name="account-sign-out"),
-    path("account/codes", mfa_views.codes, name="account-codes"),
-    path("account/passkeys", mfa_views.passkeys, name="account-passkeys"),
-    path("account/second-factors/<int:factor_id>", mfa_views.remove, name="account-factor"),
-    path("account/recovery-codes", mfa_views.recovery_codes, name="account-recovery-codes"),
-    path("account/connect/<slug:name>", social_account_views.connect, name="account-connect"),
-    path("account/connections/<int:connection_id>", social_account_views.disconnect, name="account-disconnect"),
-    path("theme", auth.theme, name="theme"),
+    path("account/codes", mfa.totp, name="account-codes"),
+    path("account/passkeys", mfa.passkeys, name="account-passkeys"),
+    path("account/second-factors/<int:factor_id>", mfa.remove, name="account-factor"),
+    path("account/recovery-codes", mfa.recovery_codes, name="account-recovery-codes"),
+    path("account/connect/<slug:name>", social_accounts.connect, name="account-connect"),
+    path("account/connections/<int:connection_id>", social_accounts.disconnect, name="account-disconnect"),
+    path("theme", home.theme, name="theme"),
     path("join", invites.join, name="join"),
     path("join/accept", invites.accept, name="join-accept"),
-    path("teams/new", spaces.create_team, name="new-team"),
-    path("<slug:team>/", auth.team, name="team"),
+    path("teams/new", team.create, name="new-team"),
+    path("<slug:team>/", home.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),
     path("<slug:team>/<slug:space>/live", live, name="live"),
     path("<slug:team>/<slug:space>/contention", contention.contention, name="contention"),
     path("<slug:team>/<slug:space>/activity", activity.activity, name="activity"),
-    path("<slug:team>/<slug:space>/activity/news", activity.news, name="activity-news"),
+    path("<slug:team>/<slug:space>/activity/new-count", activity.new_count, name="activity-new-count"),
     path("<slug:team>/<slug:space>/activity/export", activity.export, name="activity-export"),
     path("<slug:team>/<slug:space>/activity/<int:event_id>", activity.event, name="event"),
     path("<slug:team>/<slug:space>/tokens", tokens.tokens, name="tokens"),
     path("<slug:team>/<slug:space>/tokens/new", tokens.issue, name="issue-token"),
-    path("<slug:team>/<slug:space>/tokens/new/sentence", tokens.sentence, name="token-sentence"),
+    path("<slug:team>/<slug:space>/tokens/new/preview", tokens.preview, name="token-preview"),
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/first-use", tokens.first_use, name="token-first-use"),
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/rotate", tokens.rotate, name="rotate-token"),
     path("<slug:team>/<slug:space>/tokens/<slug:public_id>/revoke", tokens.revoke, name="revoke-token"),
@@ -79,17 +79,15 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/webhooks/new", webhooks.create, name="new-webhook"),
     path("<slug:team>/<slug:space>/webhooks/<slug:public_id>", webhooks.webhook, name="webhook"),
     path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/change", webhooks.change, name="change-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/rotate", webhook_actions.rotate, name="rotate-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/delete", webhook_actions.delete, name="delete-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/test", webhook_actions.send_test, name="test-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/pause", webhook_actions.pause, name="pause-webhook"),
-    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/resume", webhook_actions.resume, name="resume-webhook"),
-    path(
-        "<slug:team>/<slug:space>/webhooks/<slug:public_id>/replay", webhook_actions.replay_all, name="replay-webhook"
-    ),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/rotate", webhooks.rotate, name="rotate-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/delete", webhooks.delete, name="delete-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/test", webhooks.send_test, name="test-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/pause", webhooks.pause, name="pause-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/resume", webhooks.resume, name="resume-webhook"),
+    path("<slug:team>/<slug:space>/webhooks/<slug:public_id>/replay", webhooks.replay_all, name="replay-webhook"),
     path(
         "<slug:team>/<slug:space>/webhooks/<slug:public_id>/deliveries/<uuid:delivery_id>/replay",
-        webhook_actions.replay_one,
+        webhooks.replay_one,
         name="replay-delivery",
     ),
     path("<slug:team>/<slug:space>/team", team.team, name="team-page"),
@@ -114,13 +112,13 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/releases/<int:number>", bulk_release.release, name="release"),
     path("<slug:team>/<slug:space>/releases/<int:number>/confirm", bulk_release.confirm, name="confirm-release"),
     path("<slug:team>/<slug:space>/releases/<int:number>/stop", bulk_release.stop, name="stop-release"),
-    path("<slug:team>/<slug:space>/snooze/<shown_name:name>", stuck.snooze, name="snooze"),
-    path("<slug:team>/<slug:space>/end-snooze/<shown_name:name>", stuck.end_snooze, name="end-snooze"),
+    path("<slug:team>/<slug:space>/snooze/<lock_name:name>", stuck.snooze, name="snooze"),
+    path("<slug:team>/<slug:space>/end-snooze/<lock_name:name>", stuck.end_snooze, name="end-snooze"),
     # No name ends in a verb, so this path is never a lock's.
     path(
-        "<slug:team>/<slug:space>/locks/<shown_name:name>/force-release",
+        "<slug:team>/<slug:space>/locks/<lock_name:name>/force-release",
         force_release.force_release,
         name="force-release",
     ),
-    path("<slug:team>/<slug:space>/locks/<shown_name:name>", lock.lock, name="lock"),
+    path("<slug:team>/<slug:space>/locks/<lock_name:name>", lock.lock, name="lock"),
 ]

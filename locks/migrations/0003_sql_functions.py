@@ -17,12 +17,15 @@ FILES = (
     "effective_expiry",
     "expired_session",
     "lock_state",
+    "queued_waiter",
+    "lock_row",
+    "contains_pattern",
+    "find_locks",
     "current_token",
+    "invalid_token",
 )
 
 
 class Migration(migrations.Migration):
     dependencies = [("locks", "0002_event_history")]
-    operations = [
-        migrations.RunSQL((DIRECTORY / f"{name}.sql").read_text(), migrations.RunSQL.noop) for name in FILES
-    ]
+    operations = [migrations.RunSQL((DIRECTORY / f"{name}.sql").read_text(), migrations.RunSQL.noop) for name in FILES]

@@ -25,7 +25,7 @@ BATCH_SIZE = 500
 MAX_BATCHES = 40
 
 MAX_REASON = 500
-LOCK_DELAYS = ((0, "No delay: the next claim takes it"), (10, "10 seconds"), (30, "30 seconds"), (60, "1 minute"))
+COOLDOWNS = ((0, "No cooldown"), (10, "10 seconds"), (30, "30 seconds"), (60, "1 minute"))
 
 
 def authorized_by(actor: Actor, *, space_id: int) -> dict[str, Any]:

@@ -1,49 +1,121 @@
-"""Locks that need attention: the query for them, and the counts shown in the navigation."""
+"""Finds held locks that need attention, and counts them for the navigation."""
 
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from django.db import connection
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from locks.models import Lock, Space, StuckCount
+from locks.services.lock_row import LockRow
+from locks.services.sql_files import SqlFiles
 
-MANY_WAITERS = 5
-_STUCK = Path(__file__).with_suffix(".sql").read_text()
+# So many waiters are a long queue.
+MIN_QUEUE = 5
+
+_fetch = SqlFiles(Path(__file__).parent / "sql").fetch
 
 
-def stuck_rows(
-    *, space: Space, limit: int, offset: int = 0, snoozed: bool = False, reason: str = ""
-) -> list[dict[str, Any]]:
-    """Rows of stuck.sql: at least one, which has the counts."""
+class Reason(StrEnum):
+    """The most urgent first, as in sql/stuck_locks.sql."""
+
+    OVERDUE = "overdue"
+    INVALID_TOKEN = "invalid_token"  # noqa: S105 -- not one
+    MAX_HOLD = "max_hold"
+    LONG_HOLD = "long_hold"
+    NOT_RENEWED = "not_renewed"
+    LONG_QUEUE = "long_queue"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StuckLock:
+    lock: LockRow
+    is_overdue: bool
+    has_invalid_token: bool
+    exceeds_max_hold: bool
+    is_long_hold: bool
+    is_not_renewed: bool
+    has_long_queue: bool
+    token_name: str | None
+    token_ended_at: datetime | None
+    token_is_revoked: bool | None
+    # How long the last holds of the same name took.
+    sample_size: int | None
+    median_ms: int | None
+    p90_ms: int | None
+    # When the holder last renewed one of its other locks, and how many it has.
+    others_renewed_at: datetime | None
+    others: int | None
+    first_enqueued_at: datetime | None
+    snoozed_until: datetime | None
+    note: str | None
+    snoozed_by: str | None
+    snoozed_at: datetime | None
+
+    @property
+    def reasons(self) -> list[Reason]:
+        applies = {
+            Reason.OVERDUE: self.is_overdue,
+            Reason.INVALID_TOKEN: self.has_invalid_token,
+            Reason.MAX_HOLD: self.exceeds_max_hold,
+            Reason.LONG_HOLD: self.is_long_hold,
+            Reason.NOT_RENEWED: self.is_not_renewed,
+            Reason.LONG_QUEUE: self.has_long_queue,
+        }
+        return [reason for reason in Reason if applies[reason]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inbox:
+    locks: list[StuckLock]
+    total: int
+    snoozed: int
+    # A lock can have several reasons.
+    by_reason: dict[Reason, int]
+    has_more: bool
+    now: datetime
+
+
+_LOCK_FIELDS = [field.name for field in fields(LockRow)]
+_STUCK_FIELDS = [field.name for field in fields(StuckLock) if field.name != "lock"]
+
+
+def inbox(*, space: Space, reason: str = "", snoozed: bool = False, page: int = 1, limit: int) -> Inbox:
+    """The stuck locks of a space, for any reason or one, without those that are snoozed or only them."""
     parameters = {
-        "space_id": space.pk,
-        "max_hold_seconds": space.max_hold_seconds,
-        "many_waiters": MANY_WAITERS,
-        "snoozed": snoozed,
-        "reason": reason,
-        "rows": limit,
-        "skipped": offset,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_STUCK, parameters)
-        columns = [column.name for column in cursor.description or ()]
-        return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+        "space_id": space.pk, "max_hold_seconds": space.max_hold_seconds, "min_queue": MIN_QUEUE,
+        "snoozed": snoozed, "reason": reason, "rows": limit + 1, "skipped": (page - 1) * limit,
+    }  # fmt: skip
+    rows = _fetch("stuck_locks", dict[str, Any], parameters)
+    counts = rows[0]
+    locks = [_stuck_lock(row) for row in rows if row["id"] is not None]
+    return Inbox(
+        locks=locks[:limit],
+        total=counts["total"],
+        snoozed=counts["total_snoozed"],
+        by_reason={reason: counts[f"total_{reason}"] for reason in Reason},
+        has_more=len(locks) > limit,
+        now=counts["counted_at"],
+    )
 
 
 def count_stuck() -> int:
-    """Stores the number of stuck locks of every space, and returns their sum."""
+    """Stores for every space how many of its locks are stuck, for the number in the navigation."""
     held = Lock.objects.filter(space_id=OuterRef("pk"), lease_id__isnull=False)
-    counts: dict[int, int] = {
-        space.pk: stuck_rows(space=space, limit=1)[0]["all_stuck"]
-        for space in Space.objects.filter(Exists(held), archived_at=None)
+    counts = {
+        space.pk: inbox(space=space, limit=1).total for space in Space.objects.filter(Exists(held), archived_at=None)
     }
     StuckCount.objects.exclude(space_id__in=counts).delete()
     StuckCount.objects.bulk_create(
         [StuckCount(space_id=space_id, stuck=number, counted_at=Now()) for space_id, number in counts.items()],
-        update_conflicts=True,
-        unique_fields=["space"],
-        update_fields=["stuck", "counted_at"],
-    )
+        update_conflicts=True, unique_fields=["space"], update_fields=["stuck", "counted_at"],
+    )  # fmt: skip
     return sum(counts.values())
+
+
+def _stuck_lock(row: dict[str, Any]) -> StuckLock:
+    lock = LockRow(**{name: row[name] for name in _LOCK_FIELDS})
+    return StuckLock(lock=lock, **{name: row[name] for name in _STUCK_FIELDS})

@@ -1,8 +1,8 @@
-// Copies what a button names, and takes secrets off the page when it is left: the back button must not show them again.
+// Copy buttons. Secrets are removed when the page is left, so that the back button does not show them again.
 
 async function write(text) {
   if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text)
-  // Over plain http the clipboard is closed to scripts; the old way is not.
+  // The clipboard API needs a secure context; over plain HTTP this older way works.
   const field = document.createElement("textarea")
   field.value = text
   field.className = "visually-hidden"
@@ -14,18 +14,18 @@ async function write(text) {
 }
 
 for (const button of document.querySelectorAll("[data-copy]")) {
-  const words = button.querySelector("span")
-  const before = words.innerHTML
+  const label = button.querySelector("span")
+  const before = label.innerHTML
   button.hidden = false
   button.addEventListener("click", async () => {
     try {
       await write(document.getElementById(button.dataset.copy).textContent)
-      words.textContent = "Copied"
+      label.textContent = "Copied"
       document.getElementById("announcer").textContent = "Copied."
     } catch {
-      words.textContent = "Select and copy it by hand"
+      label.textContent = "Copy it by hand"
     }
-    setTimeout(() => { words.innerHTML = before }, 2500)
+    setTimeout(() => { label.innerHTML = before }, 2500)
   })
 }
 

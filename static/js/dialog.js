@@ -1,4 +1,4 @@
-// Opens what htmx puts into the dialog, and lets go of it when it closes. Focus returns by itself.
+// Opens what htmx puts into the dialog, and empties the dialog when it closes. The browser returns the focus.
 
 const dialog = document.getElementById("dialog")
 
@@ -17,7 +17,7 @@ dialog?.addEventListener("click", (event) => {
 
 dialog?.addEventListener("close", () => {
   dialog.replaceChildren()
-  document.dispatchEvent(new CustomEvent("octo:resume"))
+  document.dispatchEvent(new CustomEvent("live-resume"))
 })
 
 // One menu at a time, closed by a click elsewhere or Escape.

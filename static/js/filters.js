@@ -1,12 +1,12 @@
-// Filters live in the address: what is empty stays out of it, and the form says what the address says.
+// Keeps empty and default filters out of the URL, and the form in step with the URL.
 
-// What a field says when the address says nothing: the first choice of a list.
-const usual = (field) => field?.options?.[0]?.value ?? ""
+// The value of a field that the URL does not have: the first choice of a list.
+const defaultValue = (field) => field?.options?.[0]?.value ?? ""
 
 document.addEventListener("htmx:configRequest", (event) => {
   if (!event.detail.elt.matches("[data-filters]")) return
   for (const [name, value] of [...event.detail.formData.entries()]) {
-    if (value === "" || value === usual(event.detail.elt.elements[name])) event.detail.formData.delete(name)
+    if (value === "" || value === defaultValue(event.detail.elt.elements[name])) event.detail.formData.delete(name)
   }
 })
 
@@ -14,6 +14,6 @@ document.addEventListener("htmx:pushedIntoHistory", () => {
   const query = new URLSearchParams(location.search)
   for (const field of document.querySelectorAll("[data-filters] :is(input, select)")) {
     if (field === document.activeElement) continue
-    field.value = query.get(field.name) ?? usual(field)
+    field.value = query.get(field.name) ?? defaultValue(field)
   }
 })

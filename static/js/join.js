@@ -1,4 +1,4 @@
-// Takes the invitation off the address, where it would stay in the history, and posts it.
+// Removes the invitation code from the URL, where it would stay in the history, and posts it.
 
 function redeem() {
   const code = location.hash.slice(1)
@@ -10,5 +10,5 @@ function redeem() {
 }
 
 redeem()
-// A link that is opened in the tab which shows this page changes only what is behind the #.
+// A link opened in a tab that shows this page changes only the fragment.
 addEventListener("hashchange", redeem)

@@ -1,8 +1,8 @@
-// Keeps the page current: one stream says that something changed, the page fetches what it shows and morphs.
+// Keeps the page current: a stream announces changes, then the page fetches its live content and morphs.
 //
-// At most one fetch a second, or as seldom as the page says (data-refresh). While somebody is busy with the page (a dialog is open, rows are ticked, it is paused),
-// changes wait behind a pill. A hidden tab disconnects. Without a stream the page asks every five seconds, and data
-// that nobody has confirmed for fifteen says so.
+// At most one fetch a second, or as data-refresh says. While the page is in use (a dialog is open, rows are selected, updates
+// are paused), changes wait behind a pill. A hidden tab disconnects. Without a stream the page polls every five seconds, and
+// data that was not confirmed for fifteen is marked as stale.
 
 const REFRESH_MS = 1000
 const POLL_MS = 5000
@@ -11,86 +11,86 @@ const STALE_MS = 15000
 const live = document.getElementById("live")
 const announcer = document.getElementById("announcer")
 
-// What somebody has opened stays open: the server does not know of it.
+// Opened details stay open: the server does not know of them.
 Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => !(name === "open" && element.localName === "details")
 
 if (live) {
-  const word = live.querySelector("[data-live-word]")
+  const label = live.querySelector("[data-live-mode]")
   const pill = live.querySelector("[data-show-changes]")
   const pause = live.querySelector("[data-pause]")
   const refreshMs = Number(live.dataset.refresh) || REFRESH_MS
   const announces = "announces" in live.dataset
   let stream = null
   let paused = false
-  let waiting = 0
+  let pending = 0
   let orMore = false
   let fetching = false
   let timer = null
-  let interrupted = false
+  let wasInterrupted = false
   let fetchedAt = performance.now()
   let confirmedAt = performance.now()
 
-  const board = () => document.getElementById("board")
-  const isBusy = () => paused || document.querySelector("dialog[open]") || board()?.querySelector("input:checked")
+  const content = () => document.getElementById("live-content")
+  const isBusy = () => paused || document.querySelector("dialog[open]") || content()?.querySelector("input:checked")
   const isConnected = () => stream?.readyState === EventSource.OPEN
 
-  function announce(words) {
-    if (announcer.textContent !== words) announcer.textContent = words
+  function announce(text) {
+    if (announcer.textContent !== text) announcer.textContent = text
   }
 
-  function show() {
+  function render() {
     const silence = performance.now() - confirmedAt
     const stale = silence > STALE_MS
     const mode = stale ? "stale" : paused ? "paused" : isConnected() ? "live" : "polling"
-    const words = {
-      stale: `Not current: last heard ${Math.round(silence / 1000)} s ago`,
+    const text = {
+      stale: `Stale: last update ${Math.round(silence / 1000)} s ago`,
       paused: "Paused",
       live: "Live",
-      polling: "Asking every 5 s",
+      polling: "Polling",
     }[mode]
-    if (word.textContent !== words) word.textContent = words
+    if (label.textContent !== text) label.textContent = text
     if (live.dataset.mode !== mode) {
-      if (mode === "stale") announce("The data on this page is not current.")
+      if (mode === "stale") announce("The data on this page is stale.")
       else if (live.dataset.mode === "stale") announce("The data on this page is current again.")
     }
     live.dataset.mode = mode
-    board()?.classList.toggle("is-stale", stale)
-    pill.hidden = waiting === 0 || !(announces || isBusy())
-    const count = announces ? `${waiting}${orMore ? " or more" : ""} new, show` : `+${waiting} change${waiting === 1 ? "" : "s"}`
+    content()?.classList.toggle("is-stale", stale)
+    pill.hidden = pending === 0 || !(announces || isBusy())
+    const count = announces ? `${pending}${orMore ? " or more" : ""} new, show` : `+${pending} change${pending === 1 ? "" : "s"}`
     if (!pill.hidden && pill.textContent !== count) pill.textContent = count
   }
 
-  // A page that announces asks how much of what changed it would show, at most once a second.
-  function askForNews() {
+  // A page that announces fetches the number of new rows, at most once a second.
+  function fetchNewCount() {
     if (timer !== null) return
     timer = setTimeout(async () => {
       timer = null
-      const address = board()?.dataset.news
-      if (!address || document.hidden) return
+      const url = content()?.dataset.newCountUrl
+      if (!url || document.hidden) return
       fetchedAt = performance.now()
       try {
-        const answer = await fetch(address, { headers: { Accept: "application/json" } })
-        if (!answer.ok) return
+        const response = await fetch(url, { headers: { Accept: "application/json" } })
+        if (!response.ok) return
         confirmedAt = performance.now()
-        const news = await answer.json()
-        if (address !== board()?.dataset.news) return
-        waiting = news.new
-        orMore = news.or_more
+        const count = await response.json()
+        if (url !== content()?.dataset.newCountUrl) return
+        pending = count.new
+        orMore = count.or_more
       } catch {
-        // The next change asks again.
+        // The next change tries again.
       }
-      show()
+      render()
     }, Math.max(0, fetchedAt + refreshMs - performance.now()))
   }
 
   function changed(number) {
     if (announces) {
-      askForNews()
+      fetchNewCount()
       return
     }
-    waiting += number
+    pending += number
     if (!isBusy()) refreshSoon()
-    show()
+    render()
   }
 
   function refreshSoon() {
@@ -104,17 +104,17 @@ if (live) {
     if (fetching || document.hidden) return
     fetching = true
     fetchedAt = performance.now()
-    const known = waiting
+    const known = pending
     try {
-      await htmx.ajax("GET", location.pathname + location.search, { source: "#board", target: "#board", swap: "morph:outerHTML" })
+      await htmx.ajax("GET", location.pathname + location.search, { source: "#live-content", target: "#live-content", swap: "morph:outerHTML" })
     } catch {
-      // Whether it arrived shows in confirmedAt.
+      // confirmedAt tells whether it arrived.
     }
     fetching = false
-    waiting = announces ? 0 : waiting - known
-    if (board()?.dataset.announce) announce(board().dataset.announce)
-    if (waiting > 0 && !isBusy() && !announces) refreshSoon()
-    show()
+    pending = announces ? 0 : pending - known
+    if (content()?.dataset.announce) announce(content().dataset.announce)
+    if (pending > 0 && !isBusy() && !announces) refreshSoon()
+    render()
   }
 
   function connect() {
@@ -122,15 +122,15 @@ if (live) {
     stream = new EventSource(live.dataset.stream)
     const confirmed = () => {
       confirmedAt = performance.now()
-      show()
+      render()
     }
-    // What happened before the stream was there, it will not tell.
+    // The stream does not announce what happened before it was open.
     stream.addEventListener("open", () => {
       if (!announces && !isBusy()) refreshSoon()
-      else if (announces) askForNews()
-      else if (interrupted) waiting += 1
-      interrupted = false
-      show()
+      else if (announces) fetchNewCount()
+      else if (wasInterrupted) pending += 1
+      wasInterrupted = false
+      render()
     })
     stream.addEventListener("beat", confirmed)
     stream.addEventListener("changed", (event) => {
@@ -139,8 +139,8 @@ if (live) {
     })
     stream.addEventListener("gone", () => location.reload())
     stream.addEventListener("error", () => {
-      interrupted = true
-      show()
+      wasInterrupted = true
+      render()
     })
   }
 
@@ -149,21 +149,21 @@ if (live) {
     stream = null
   }
 
-  // An answer to what the address said before somebody filtered would undo the filter.
+  // A response to the URL before a filter was applied would undo the filter.
   document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.requestConfig?.elt?.id !== "board") return
+    if (event.detail.requestConfig?.elt?.id !== "live-content") return
     if (event.detail.pathInfo.requestPath === location.pathname + location.search) return
     event.detail.shouldSwap = false
     if (!isBusy() && !announces) refreshSoon()
   })
   document.addEventListener("htmx:afterRequest", (event) => {
-    if (event.detail.target?.id !== "board" || !event.detail.successful) return
+    if (event.detail.target?.id !== "live-content" || !event.detail.successful) return
     confirmedAt = performance.now()
-    if (announces) waiting = 0
+    if (announces) pending = 0
   })
-  document.addEventListener("octo:due", () => { if (!isBusy() && !announces) refreshSoon() })
-  document.addEventListener("octo:resume", () => { if (!isBusy() && !announces) refreshSoon() })
-  document.addEventListener("octo:pause", () => pause.click())
+  document.addEventListener("lock-state-due", () => { if (!isBusy() && !announces) refreshSoon() })
+  document.addEventListener("live-resume", () => { if (!isBusy() && !announces) refreshSoon() })
+  document.addEventListener("live-toggle-pause", () => pause.click())
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) {
       disconnect()
@@ -178,25 +178,25 @@ if (live) {
   pause.addEventListener("click", () => {
     paused = !paused
     pause.setAttribute("aria-pressed", String(paused))
-    pause.title = paused ? "Go on (p)" : "Pause (p)"
+    pause.title = paused ? "Resume (p)" : "Pause (p)"
     if (!paused) refreshSoon()
-    show()
+    render()
   })
   setInterval(() => {
-    // A stream that was refused is not tried again by the browser.
+    // The browser does not retry a stream that was refused.
     if (stream?.readyState === EventSource.CLOSED) {
       disconnect()
       connect()
     }
-    if (!isConnected() && announces) askForNews()
+    if (!isConnected() && announces) fetchNewCount()
     else if (!isConnected() && !isBusy()) refreshSoon()
   }, POLL_MS)
-  setInterval(show, 1000)
-  // What no change of a lock tells of.
+  setInterval(render, 1000)
+  // For values that change without an event.
   if ("always" in live.dataset) setInterval(() => { if (!isBusy()) refreshSoon() }, refreshMs)
 
   pause.title = "Pause (p)"
   live.hidden = false
   connect()
-  show()
+  render()
 }

@@ -1,64 +1,64 @@
-// Passkeys: asks the server what to sign, lets the browser sign it, and sends the form with the result.
-// A button with data-passkey="get" or "create" names in data-options where the server says what to sign; the form's
-// hidden field [data-credential] takes what was signed.
+// Passkeys: fetches the challenge from the server, lets the browser sign it, and submits the form with the result.
+// A button with data-passkey="get" or "create" has the URL of the challenge in data-options; the form's hidden field
+// [data-credential] gets the result.
 
-const bytes = (text) => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0))
-const text = (buffer) =>
+const decode = (text) => Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0))
+const encode = (buffer) =>
   btoa(String.fromCharCode(...new Uint8Array(buffer))).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")
-const withBytes = (list) => list?.map((each) => ({ ...each, id: bytes(each.id) }))
+const decodeIds = (list) => list?.map((each) => ({ ...each, id: decode(each.id) }))
 
-function readable(options) {
+function decodeOptions(options) {
   return {
     ...options,
-    challenge: bytes(options.challenge),
-    ...(options.user && { user: { ...options.user, id: bytes(options.user.id) } }),
-    ...(options.excludeCredentials && { excludeCredentials: withBytes(options.excludeCredentials) }),
-    ...(options.allowCredentials && { allowCredentials: withBytes(options.allowCredentials) }),
+    challenge: decode(options.challenge),
+    ...(options.user && { user: { ...options.user, id: decode(options.user.id) } }),
+    ...(options.excludeCredentials && { excludeCredentials: decodeIds(options.excludeCredentials) }),
+    ...(options.allowCredentials && { allowCredentials: decodeIds(options.allowCredentials) }),
   }
 }
 
-function sendable(credential) {
+function toJson(credential) {
   const { response } = credential
   const sent = {
     id: credential.id,
-    rawId: text(credential.rawId),
+    rawId: encode(credential.rawId),
     type: credential.type,
     clientExtensionResults: credential.getClientExtensionResults(),
-    response: { clientDataJSON: text(response.clientDataJSON) },
+    response: { clientDataJSON: encode(response.clientDataJSON) },
   }
   for (const part of ["attestationObject", "authenticatorData", "signature", "userHandle"]) {
-    if (response[part]) sent.response[part] = text(response[part])
+    if (response[part]) sent.response[part] = encode(response[part])
   }
   return sent
 }
 
-function say(form, words) {
-  const place = form.querySelector("[data-passkey-said]")
-  if (!place) return
-  place.textContent = words
-  place.hidden = !words
+function showError(form, text) {
+  const error = form.querySelector("[data-passkey-error]")
+  if (!error) return
+  error.textContent = text
+  error.hidden = !text
 }
 
 async function sign(button) {
   const form = button.form
   if (!navigator.credentials || !window.PublicKeyCredential) {
-    say(form, "This browser has no passkeys here. It wants https and a host name.")
+    showError(form, "Passkeys need HTTPS and a host name, and a browser that supports them.")
     return
   }
-  say(form, "")
+  showError(form, "")
   button.disabled = true
   try {
-    const answer = await fetch(button.dataset.options, { headers: { Accept: "application/json" } })
-    if (!answer.ok) throw new Error("the server said no")
-    const publicKey = readable((await answer.json()).publicKey)
+    const response = await fetch(button.dataset.options, { headers: { Accept: "application/json" } })
+    if (!response.ok) throw new Error("refused")
+    const publicKey = decodeOptions((await response.json()).publicKey)
     const credential = await navigator.credentials[button.dataset.passkey]({ publicKey })
-    form.querySelector("[data-credential]").value = JSON.stringify(sendable(credential))
-    // Other fields of the form are for other ways to prove it.
+    form.querySelector("[data-credential]").value = JSON.stringify(toJson(credential))
+    // The other fields are for other methods.
     form.noValidate = true
     form.requestSubmit()
   } catch (error) {
     const known = error?.name === "InvalidStateError"
-    say(form, known ? "This device has a passkey for you already." : "Nothing was signed. Try again when you are ready.")
+    showError(form, known ? "This device already has a passkey for you." : "Nothing was signed. Try again.")
   } finally {
     button.disabled = false
   }

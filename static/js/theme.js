@@ -1,4 +1,4 @@
-// Changes the theme at once; the cookie tells the server for the next page.
+// Applies the theme at once; the cookie carries it to the server for the next page.
 
 for (const form of document.querySelectorAll("[data-themes]")) {
   form.addEventListener("submit", (event) => {

@@ -11,7 +11,7 @@ MAC_APPLICATIONS = (
     Path("/Applications/Chromium.app/Contents/MacOS/Chromium"),
     Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),
 )
-# As root there is no sandbox to be had; and nothing is to be fetched or told to anybody.
+# Root has no sandbox. The browser must send no requests of its own.
 ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",

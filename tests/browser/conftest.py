@@ -9,13 +9,13 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.browser import chromium
 from tests.servers import RunningServer
 
-# A test waits for a machine that has much else to do.
+# The machine may be busy.
 expect.set_options(timeout=20_000)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """For one file of tests: while it is open, Playwright's event loop stays on the thread, in the way of others."""
+    """For one test module: while it is open, Playwright's event loop occupies the thread."""
     executable = chromium.find()
     if executable is None:
         message = "no Chromium: run `make test`, which installs one, or install it yourself"
@@ -28,19 +28,17 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, server: RunningServer) -> Iterator[Page]:
-    """A tab on the live server. The test fails if a page writes an error to the console, breaks the content security
-    policy or asks another host for anything."""
+    """A tab on the live server. The test fails if a page writes an error to the console, violates the content security
+    policy or sends a request to another host."""
     context = browser.new_context(base_url=server.url)
     opened = context.new_page()
-    complaints: list[str] = []
-    opened.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    errors: list[str] = []
+    opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on(
         "request",
-        lambda request: (
-            None if request.url.startswith((server.url, "data:", "blob:")) else complaints.append(request.url)
-        ),
+        lambda request: None if request.url.startswith((server.url, "data:", "blob:")) else errors.append(request.url),
     )
     yield opened
     context.close()
-    assert not complaints
+    assert not errors

@@ -1,7 +1,7 @@
 """Installs a Chromium if there is none: Debian's package when root, Playwright's download otherwise.
 
-Run by `make test`. On a machine where neither can be had it says so in one line; the browser tests are then
-skipped, or fail where CI is set.
+Run by `make test`. If neither can be installed it prints one line; the browser tests are then skipped, or fail if CI
+is set.
 """
 
 import os
@@ -28,7 +28,7 @@ def main() -> None:
     for command in attempts:
         subprocess.run(command, check=False, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if find() is None:
-        print("No Chromium could be installed: the browser tests will be skipped (they fail where CI is set).")
+        print("No Chromium could be installed: the browser tests are skipped (or fail if CI is set).")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: live rows, the countdown, taking a lock by force."""
+"""The dashboard in a real browser: live rows, countdown, force-release."""
 
 import re
 import time
@@ -48,7 +48,7 @@ def wait_until_below(page: Page, left: Locator, seconds: int) -> None:
 
 def test_a_lock_appears_without_reload_and_counts_down(page: Page, api: Api):
     watch(page, "victor")
-    expect(page.get_by_text("Nothing is held")).to_be_visible()
+    expect(page.get_by_text("No active locks")).to_be_visible()
     page.evaluate("window.stays = true")
     other_tab = page.context.new_page()
     other_tab.goto(NOW)
@@ -102,7 +102,7 @@ def test_search_is_in_the_address_and_the_back_button_undoes_it(page: Page, api:
     page.goto(NOW + "?q=backup&sort=name")
     expect(row(page, "cron/backup")).to_be_visible()
     expect(row(page, "deploy/api")).to_have_count(0)
-    expect(page.get_by_label("Order")).to_have_value("name")
+    expect(page.get_by_label("Sort by")).to_have_value("name")
 
 
 def test_leaving_the_search_asks_for_nothing_and_a_row_opened_next_stays_open(page: Page, api: Api):
@@ -128,7 +128,9 @@ def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
     late = []
     page.route(
         lambda url: url.endswith(NOW),
-        lambda route: late.append(route) if route.request.headers.get("hx-target") == "board" else route.continue_(),
+        lambda route: (
+            late.append(route) if route.request.headers.get("hx-target") == "live-content" else route.continue_()
+        ),
     )
     take(api, "another")
     while not late:
@@ -145,18 +147,18 @@ def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
 def test_force_release_with_a_reason(page: Page, api: Api):
     held = take(api, "job", owner="runner-7")
     watch(page, "olga")
-    page.get_by_role("link", name="Release job by force").click()
+    page.get_by_role("link", name="Force-release job").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("it is still at work")
+    expect(dialog).to_contain_text("still heartbeating")
     dialog.get_by_label("Reason").fill("its host is gone")
-    dialog.get_by_label("Type job to go on").fill("job")
-    dialog.get_by_role("button", name="Release from runner-7").click()
+    dialog.get_by_label("Type job to continue").fill("job")
+    dialog.get_by_role("button", name="Force-release from runner-7").click()
     expect(dialog.get_by_role("heading", name="Released")).to_be_visible()
     refused = api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"]})
     assert (refused.status, refused.json()["code"]) == (404, "lease_not_current")
-    dialog.get_by_role("link", name="The event in the history").click()
+    dialog.get_by_role("link", name="Event in the history").click()
     expect(page.get_by_text("its host is gone")).to_be_visible()
-    expect(page.get_by_text("olga took it from runner-7")).to_be_visible()
+    expect(page.get_by_text("olga force-released it from runner-7")).to_be_visible()
     page.goto(NOW + "activity?kind=force_released")
     (forced,) = page.locator("tr[data-row]").all()
     expect(forced).to_contain_text("its host is gone")
@@ -166,23 +168,23 @@ def test_force_release_with_a_reason(page: Page, api: Api):
 def test_the_guard_refuses_when_the_owner_changed_while_the_dialog_was_open(page: Page, api: Api):
     held = take(api, "job", owner="runner-7")
     watch(page, "olga")
-    page.get_by_role("link", name="Release job by force").click()
+    page.get_by_role("link", name="Force-release job").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Reason").fill("stuck")
-    dialog.get_by_label("Type job to go on").fill("job")
+    dialog.get_by_label("Type job to continue").fill("job")
     api.call("POST", "/locks/job/release", {"lease_id": held["lease_id"]})
     again = take(api, "job", owner="runner-9")
     expect(page.get_by_role("button", name=re.compile(r"\+\d+ change"))).to_have_count(1)
-    dialog.get_by_role("button", name="Release from runner-7").click()
+    dialog.get_by_role("button", name="Force-release from runner-7").click()
     expect(dialog).to_contain_text("Nothing was released")
     expect(dialog).to_contain_text("runner-9")
-    dialog.get_by_role("link", name="Leave it").click()
+    dialog.get_by_role("link", name="Close").click()
     expect(dialog).to_be_hidden()
     expect(row(page, "job")).to_contain_text("runner-9")
     assert api.call("POST", "/locks/job/renew", {"lease_id": again["lease_id"]}).status == 200
 
 
-def test_activity_announces_what_is_new_and_does_not_move(page: Page, api: Api):
+def test_activity_announces_new_events_and_does_not_move(page: Page, api: Api):
     log_in(page, "victor", NOW + "connect")
     expect(page.get_by_role("heading", name="Waiting for the first lease")).to_be_visible()
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
@@ -217,14 +219,14 @@ def test_without_javascript_people_read_filter_and_force(browser, server, api):
     page = context.new_page()
     log_in(page, "olga", NOW)
     page.get_by_placeholder("Search name").fill("job")
-    page.get_by_role("button", name="Find").click()
+    page.get_by_role("button", name="Search").click()
     expect(row(page, "other")).to_have_count(0)
     page.get_by_role("link", name="Details of job").click()
     expect(page.get_by_role("heading", name="Last events")).to_be_visible()
-    page.get_by_role("link", name="Release job by force").click()
+    page.get_by_role("link", name="Force-release job").click()
     page.get_by_label("Reason").fill("stuck")
-    page.get_by_label("Type job to go on").fill("job")
-    page.get_by_role("button", name="Release from runner-7").click()
+    page.get_by_label("Type job to continue").fill("job")
+    page.get_by_role("button", name="Force-release from runner-7").click()
     expect(page.get_by_role("heading", name="Released")).to_be_visible()
     assert api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"]}).status == 404
     context.close()
@@ -237,16 +239,16 @@ def test_an_open_page_says_that_it_is_stale_and_comes_back_with_the_server(brows
     page.clock.install()
     watch(page, "victor")
     server.kill()
-    expect(page.get_by_text("Asking every 5 s")).to_be_visible()
-    expect(page.locator("#board")).not_to_have_class(re.compile("is-stale"))
+    expect(page.get_by_text("Polling")).to_be_visible()
+    expect(page.locator("#live-content")).not_to_have_class(re.compile("is-stale"))
     page.clock.fast_forward(15_000)
-    expect(page.get_by_role("button", name="Not current")).to_be_visible()
-    expect(page.locator("#board")).to_have_class(re.compile("is-stale"))
+    expect(page.get_by_role("button", name="Stale")).to_be_visible()
+    expect(page.locator("#live-content")).to_have_class(re.compile("is-stale"))
     server.start()
     take(server.api(api._token), "later")
     expect(row(page, "later")).to_be_visible()
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
-    expect(page.locator("#board")).not_to_have_class(re.compile("is-stale"))
+    expect(page.locator("#live-content")).not_to_have_class(re.compile("is-stale"))
     context.close()
 
 
@@ -273,7 +275,7 @@ def test_the_keyboard_reaches_everything(page: Page, api: Api):
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Last events")).to_be_visible()
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("g")
     page.keyboard.press("a")

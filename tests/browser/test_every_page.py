@@ -1,4 +1,4 @@
-"""Every page, in both themes and at 320 px: axe-core finds no violation, nothing overflows, nothing is complained of.
+"""Every page, in both themes and at 320 px: axe-core finds no violation, nothing overflows, no error in the console.
 
 A new page is a line in PAGES.
 """
@@ -37,27 +37,27 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("every_page")]
 
 AXE = Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js"
 EVERYTHING = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
-# The themes differ in colours alone, so the second one is looked at for those.
+# The themes differ only in colours, so the second one is checked for those.
 COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 THEMES = {"light": EVERYTHING, "dark": COLOURS}
 WIDE: ViewportSize = {"width": 1280, "height": 900}
 NARROW: ViewportSize = {"width": 320, "height": 800}
-# What makes the page scroll sideways, innermost last; nothing if it does not.
-STICKING_OUT = """() => {
+# The elements that make the page scroll sideways, innermost last.
+OVERFLOWING = """() => {
     const edge = document.documentElement.clientWidth
     if (document.documentElement.scrollWidth <= edge) return []
     return [...document.body.querySelectorAll('*')].filter(one => one.getBoundingClientRect().right > edge + 1)
         .slice(-4).map(one => one.outerHTML.slice(0, 100))
 }"""
 
-# As long as each may be, without a place where a line could break.
+# Of maximum length, without a place where a line could break.
 LONG_NAME = "n" * 256
 LONG_OWNER = "o" * 128
 LONG_METADATA = f"{'k' * 60}={'v' * 900}"
 LONG_REASON = "r" * 500
 LONG_URL = f"https://hooks.example.com/{'p' * 1900}"
 
-# Addresses under the space, or whole ones; {event}, {token}, {webhook} and so on are filled in.
+# Paths under the space, or absolute ones, with placeholders such as {event}.
 PAGES = (
     "",
     "?q=nothing-like-this",
@@ -120,26 +120,26 @@ def harbor(django_db_setup: None, django_db_blocker: Any) -> Iterator[RunningSer
     with django_db_blocker.unblock():
         call_command("create_demo", password=PASSWORD, days=1, verbosity=0)
         User.objects.filter(username="ada").update(is_superuser=True, is_staff=True)
-        leave_long_words(Space.objects.get(slug="production"), User.objects.get(username="ada"))
+        create_long_texts(Space.objects.get(slug="production"), User.objects.get(username="ada"))
         with running_server(os.environ["DATABASE_URL"]) as server:
             yield server
         connection.close()
         database.create_copy(connection.settings_dict["NAME"])
 
 
-def leave_long_words(space: Space, person: User) -> None:
-    """Locks with the longest words there can be: one that is held, waited for, refused and snoozed, and others that
-    were taken by force, one by one and in bulk."""
+def create_long_texts(space: Space, person: User) -> None:
+    """Locks with texts of maximum length: one that is held, waited for, refused and snoozed, and others that were
+    force-released, singly and in bulk."""
     actor = Actor.of_user(person)
     presented = parse(issue(space, LONG_OWNER, *PRESETS["worker"]))
     assert presented is not None
     digest = presented.digest.hex()
     names = (LONG_NAME, LONG_NAME[1:], LONG_NAME[2:])
-    asked = [
+    claims = [
         requests.Acquire(digest=digest, name=name, owner=LONG_OWNER, metadata=LONG_METADATA, ttl_seconds=3600)
         for name in names
     ]
-    held, taken, in_bulk = run(acquire(asked))
+    held, taken, in_bulk = run(acquire(claims))
     run(
         force_release(
             [
@@ -160,40 +160,40 @@ def leave_long_words(space: Space, person: User) -> None:
     run(add_usage([counted]))
     snooze(space=space, lock_name=LONG_NAME, fencing_token=held.fencing_token, owner=LONG_OWNER, hours=4,
            note=LONG_REASON, actor=actor)  # fmt: skip
-    chosen = [SelectedLock(name=names[2], fencing_token=in_bulk.fencing_token, owner=LONG_OWNER)]
-    prepare(space=space, user=person, selection_label="1 ticked lock", locks=chosen)
-    batch = prepare(space=space, user=person, selection_label="1 ticked lock", locks=chosen)
+    selected = [SelectedLock(name=names[2], fencing_token=in_bulk.fencing_token, owner=LONG_OWNER)]
+    prepare(space=space, user=person, selection_label="1 selected", locks=selected)
+    batch = prepare(space=space, user=person, selection_label="1 selected", locks=selected)
     confirm(batch=batch, actor=actor, reason=LONG_REASON, lock_delay_seconds=0)
     release_next_chunk(batch.pk)
 
 
 @pytest.fixture(scope="module")
-def places(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
+def paths(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
     with django_db_blocker.unblock():
         prepared, done = BulkRelease.objects.order_by("pk").values_list("pk", flat=True)
         held = Lock.objects.get(name=LONG_NAME)
-        filled_in = {
+        values = {
             "token": Token.objects.get(name=LONG_OWNER).public_id,
             "event": Event.objects.filter(kind="force_released", lock_name=LONG_NAME[1:]).latest("at").pk,
             "prepared": prepared,
             "done": done,
             "row": held.pk,
             "holder": f"{held.holder_id}:{held.owner}",
-            "webhook": furnish(Space.objects.get(slug="production")),
+            "webhook": create_missing(Space.objects.get(slug="production")),
         }
-    filled = [page.format(**filled_in) for page in PAGES]
+    filled = [page.format(**values) for page in PAGES]
     return [page if page.startswith("/") else f"/ui/harbor/production/{page}" for page in filled]
 
 
-def furnish(space: Space) -> str:
-    """What the demo has not: an archived space, and a webhook with deliveries of every kind."""
+def create_missing(space: Space) -> str:
+    """What the demo does not have: an archived space, and a webhook with deliveries of every kind."""
     Space.objects.create(team=space.team, slug="past", name="Past", archived_at=timezone.now())
     shell = Actor.of_shell()
     _secret, webhook = webhooks.create(actor=shell, space=space, url=LONG_URL, prefix=LONG_NAME)
     for status in ("pending", "delivered", "dead"):
         delivery = webhooks.send_test(actor=shell, webhook=webhook)
         delivery.log.create(number=1, duration_ms=1234, status=503)
-        delivery.log.create(number=2, duration_ms=20, error="Connection refused: nothing listens at that port.")
+        delivery.log.create(number=2, duration_ms=20, error="Connection refused.")
         finished = None if status == "pending" else timezone.now()
         Delivery.objects.filter(pk=delivery.pk).update(status=status, attempts=2, finished_at=finished)
     webhooks.pause(actor=shell, webhook=webhook)
@@ -212,24 +212,24 @@ def invitation(harbor: RunningServer, django_db_blocker: Any) -> str:
 
 
 @pytest.fixture
-def complaints() -> Iterator[list[str]]:
-    """What the browser complained of; the test fails if there is any."""
+def errors() -> Iterator[list[str]]:
+    """Errors of the browser; the test fails if there is any."""
     found: list[str] = []
     yield found
     assert not found
 
 
-def open_tab(context: BrowserContext, server: RunningServer, complaints: list[str]) -> Page:
+def open_tab(context: BrowserContext, server: RunningServer, errors: list[str]) -> Page:
     page = context.new_page()
 
-    def heard(text: str) -> None:
-        # The page that is not there is meant not to be.
+    def report(text: str) -> None:
+        # The missing page is meant to be missing.
         if not (page.url.endswith(MISSING) and "404" in text):
-            complaints.append(f"{page.url}: {text}")
+            errors.append(f"{page.url}: {text}")
 
-    page.on("console", lambda message: heard(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: heard(str(error)))
-    page.on("request", lambda request: None if request.url.startswith(server.url) else heard(request.url))
+    page.on("console", lambda message: report(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: report(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(server.url) else report(request.url))
     return page
 
 
@@ -243,7 +243,7 @@ def violations(page: Page, only: dict[str, Any]) -> list[str]:
 
 
 def change_theme(page: Page, theme: str) -> None:
-    """As the button does it, without asking the server to remember."""
+    """As the button does, without the cookie."""
     page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
 
 
@@ -256,29 +256,29 @@ def in_both_themes(page: Page) -> list[str]:
 
 
 def test_axe_finds_nothing_on_any_page_and_each_fits_into_its_window(
-    browser: Browser, harbor: RunningServer, places: list[str], invitation: str, complaints: list[str]
+    browser: Browser, harbor: RunningServer, paths: list[str], invitation: str, errors: list[str]
 ) -> None:
     context = browser.new_context(base_url=harbor.url, viewport=WIDE)
     context.add_cookies([{"name": "octo_theme", "value": "light", "url": harbor.url}])
     context.add_init_script(AXE.read_text())
-    page = open_tab(context, harbor, complaints)
+    page = open_tab(context, harbor, errors)
     page.goto("/ui/sign-in")
     found = in_both_themes(page)
-    # The link is opened in a tab that asks for it already: then only what is behind the # changes.
+    # The link is opened in a tab that already shows the page, so only the fragment changes.
     page.goto("/ui/join")
     page.goto(f"/ui/join#{invitation}")
     expect(page.get_by_role("heading", name="Join Harbor")).to_be_visible()
     found += in_both_themes(page)
     sign_in(page, "ada")
-    for place in places:
-        page.goto(place)
-        # The longest words have the colours of all others.
-        found += violations(page, EVERYTHING) if LONG_NAME in place else in_both_themes(page)
+    for path in paths:
+        page.goto(path)
+        # Long texts have the same colours as others.
+        found += violations(page, EVERYTHING) if LONG_NAME in path else in_both_themes(page)
         for size in (NARROW, WIDE):
             page.set_viewport_size(size)
-            if sticking_out := page.evaluate(STICKING_OUT):
-                found.append(f"{place[:80]} at {size['width']} pixels: {sticking_out}")
-    # It would have seen something: words that can hardly be read.
+            if overflowing := page.evaluate(OVERFLOWING):
+                found.append(f"{path[:80]} at {size['width']} pixels: {overflowing}")
+    # The check does find unreadable text.
     faint = "color-mix(in srgb, var(--ink) 30%, var(--paper))"
     page.evaluate("colour => { document.querySelector('h1').style.color = colour }", faint)
     for theme, only in THEMES.items():
@@ -288,22 +288,22 @@ def test_axe_finds_nothing_on_any_page_and_each_fits_into_its_window(
     assert not found, "\n".join(found)
 
 
-def test_pages_open_without_javascript(browser: Browser, harbor: RunningServer, places: list[str]) -> None:
-    """To read and to filter; what acts is tested where it belongs."""
+def test_pages_open_without_javascript(browser: Browser, harbor: RunningServer, paths: list[str]) -> None:
+    """Reading and filtering; actions are tested with their pages."""
     context = browser.new_context(base_url=harbor.url, java_script_enabled=False)
     page = context.new_page()
     sign_in(page, "ada")
-    for place in (place for place in places if LONG_NAME not in place):
-        answer = page.goto(place)
+    for path in (path for path in paths if LONG_NAME not in path):
+        answer = page.goto(path)
         assert answer is not None
-        assert answer.status == (404 if place in MISSING else 200), place
-        assert page.get_by_role("heading", level=1).count() == 1, place
+        assert answer.status == (404 if path in MISSING else 200), path
+        assert page.get_by_role("heading", level=1).count() == 1, path
     page.goto("/ui/harbor/production/contention")
     page.get_by_role("link", name="1h").click()
-    expect(page.get_by_text("In the last hour")).to_be_visible()
+    expect(page.get_by_text("In the last hour,")).to_be_visible()
     page.goto("/ui/harbor/production/activity")
     page.get_by_label("Kind").select_option("expired")
-    page.get_by_role("button", name="Filter", exact=True).click()
+    page.get_by_role("button", name="Search", exact=True).click()
     expect(page).to_have_url(re.compile("kind=expired"))
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV").click()
@@ -318,12 +318,12 @@ def test_the_dark_theme_is_printed_dark_on_white_and_as_wide_as_a_sheet(
     context.add_cookies([{"name": "octo_theme", "value": "dark", "url": harbor.url}])
     page = context.new_page()
     sign_in(page, "ada")
-    for place in ("", "locks/deploy/api", "contention"):
-        page.goto(f"/ui/harbor/production/{place}")
+    for path in ("", "locks/deploy/api", "contention"):
+        page.goto(f"/ui/harbor/production/{path}")
         page.emulate_media(media="print")
         expect(page.locator("table").first).to_have_css("display", "table")
         expect(page.locator(".locks, .panel").first).to_have_css("background-color", "rgb(255, 255, 255)")
-        assert not page.evaluate(STICKING_OUT), place
+        assert not page.evaluate(OVERFLOWING), path
         page.emulate_media(media="screen")
     context.close()
 

@@ -1,4 +1,4 @@
-"""People in a real browser: passkeys, a proof asked for in a dialog, a session that ends elsewhere."""
+"""Accounts in a real browser: passkeys, reauthentication in a dialog, a session that is ended elsewhere."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def space(served: RunningServer) -> Space:
 
 @pytest.fixture
 def ola(space: Space, request: pytest.FixtureRequest, django_db_blocker: Any) -> Iterator[User]:
-    """An operator of this test alone, with a password as the server, which is another process, hashes it."""
+    """An operator for one test, with the password hasher of the server process."""
     with django_db_blocker.unblock():
         user = User.objects.create(
             username=f"ola-{abs(hash(request.node.name)) % 10_000_000}",
@@ -57,33 +57,33 @@ def _real_hashes(settings: Any) -> None:
 
 
 @pytest.fixture
-def complaints() -> Iterator[list[str]]:
-    """What a page writes to the console. That a proof is asked for first is a 403, which Chromium mentions."""
-    heard: list[str] = []
-    yield heard
-    assert not [said for said in heard if "status of 403" not in said]
+def console_errors() -> Iterator[list[str]]:
+    """What pages write to the console. Reauthentication answers 403, which Chromium logs."""
+    errors: list[str] = []
+    yield errors
+    assert not [error for error in errors if "status of 403" not in error]
 
 
 @pytest.fixture
-def tab(browser: Browser, served: RunningServer, complaints: list[str]) -> Iterator[Any]:
-    """tab() is a page in a browser of its own. Passkeys want a host with a name."""
+def tab(browser: Browser, served: RunningServer, console_errors: list[str]) -> Iterator[Any]:
+    """tab() is a page in a browser of its own. Passkeys need a host name."""
     contexts: list[BrowserContext] = []
 
-    def opened(**terms: Any) -> Page:
-        context = browser.new_context(base_url=f"http://localhost:{served.port}", **terms)
+    def open_tab(**options: Any) -> Page:
+        context = browser.new_context(base_url=f"http://localhost:{served.port}", **options)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: console_errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: console_errors.append(str(error)))
         return page
 
-    yield opened
+    yield open_tab
     for context in contexts:
         context.close()
 
 
 def give_authenticator(page: Page) -> tuple[Any, str]:
-    """A security key that lives in the browser and says yes to everything."""
+    """A virtual security key that confirms every request."""
     devtools = page.context.new_cdp_session(page)
     devtools.send("WebAuthn.enable")
     options = {
@@ -94,23 +94,23 @@ def give_authenticator(page: Page) -> tuple[Any, str]:
 
 
 def age_sessions(user: User) -> None:
-    """They have signed in more than fifteen minutes ago."""
+    """As if the user had signed in more than fifteen minutes ago."""
     for row in user.browser_sessions.all():
         data = SessionStore().decode(row.session_data)
         row.session_data = SessionStore().encode({**data, "confirmed_at": data["confirmed_at"] - 1000})
         row.save(force_update=True)
 
 
-def test_a_passkey_is_set_up_and_opens_the_door_alone(tab, ola):
+def test_a_passkey_is_set_up_and_signs_in_without_a_password(tab, ola):
     page = tab()
     give_authenticator(page)
     sign_in(page, ola.username, ACCOUNT)
     page.get_by_role("link", name="Set up a passkey").click()
-    page.get_by_label("What you call this device").fill("Laptop")
+    page.get_by_label("Name of this device").fill("Laptop")
     page.get_by_role("button", name="Set up").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
     assert page.locator(".recovery code").count() == 10
-    page.get_by_role("link", name="I have kept them").click()
+    page.get_by_role("link", name="I’ve saved them").click()
     expect(page.get_by_role("button", name="Remove Laptop")).to_be_visible()
     page.locator(".person summary").click()
     page.get_by_role("button", name="Sign out", exact=True).click()
@@ -121,27 +121,27 @@ def test_a_passkey_is_set_up_and_opens_the_door_alone(tab, ola):
     assert added.detail == {"kind": "passkey", "name": "Laptop"}
 
 
-def test_a_passkey_is_the_second_step_and_the_fresh_proof(tab, ola):
+def test_a_passkey_is_the_second_step_and_confirms_again(tab, ola):
     page = tab()
     devtools, authenticator = give_authenticator(page)
     sign_in(page, ola.username, f"{ACCOUNT}/passkeys")
     page.get_by_role("button", name="Set up").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
     page.context.clear_cookies()
-    sign_in(page, ola.username, ACCOUNT)
-    expect(page.get_by_role("heading", name="One more step")).to_be_visible()
+    sign_in(page, ola, ACCOUNT)
+    expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
     page.get_by_role("button", name="Use your passkey").click()
     expect(page.get_by_role("heading", name="Your account")).to_be_visible()
     age_sessions(ola)
-    # Asked for where something is changed; with the passkey it goes on as it was typed.
+    # A change requires it again; with the passkey the typed values go through.
     page.get_by_label("First name").fill("Ola")
     page.get_by_role("button", name="Save profile").click()
-    expect(page.get_by_text("Is it still you")).to_be_visible()
+    expect(page.get_by_text("Confirm it is you")).to_be_visible()
     page.get_by_role("button", name="Use your passkey").click()
     expect(page.get_by_label("First name")).to_have_value("Ola")
-    expect(page.get_by_text("Your profile is changed")).to_be_visible()
+    expect(page.get_by_text("Profile saved")).to_be_visible()
     assert Event.objects.get(kind="confirmed", actor_id=ola.pk).detail == {"method": "passkey"}
-    # A device that has no key for this account cannot.
+    # A device without a key for this account cannot.
     devtools.send("WebAuthn.clearCredentials", {"authenticatorId": authenticator})
     devtools.send("WebAuthn.setUserVerified", {"authenticatorId": authenticator, "isUserVerified": False})
     page.context.clear_cookies()
@@ -150,57 +150,57 @@ def test_a_passkey_is_the_second_step_and_the_fresh_proof(tab, ola):
     expect(page.get_by_text("Nothing was signed")).to_be_visible()
 
 
-def test_force_release_asks_in_the_dialog_and_goes_on_there(tab, ola, served, space):
+def test_force_release_asks_in_the_dialog_and_continues_there(tab, ola, served, space):
     api = served.api(issue(space, f"worker of {ola.username}", *PRESETS["worker"]))
     assert api.call("POST", "/locks/asked/acquire", {"ttl_seconds": 300, "owner": "runner-7"}).status == 200
     page = tab()
     sign_in(page, ola.username, NOW)
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
     age_sessions(ola)
-    page.get_by_role("link", name="Release asked by force").click()
+    page.get_by_role("link", name="Force-release asked").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Is it still you")
+    expect(dialog).to_contain_text("Confirm it is you")
     expect(dialog.get_by_label("Password")).to_be_focused()
     dialog.get_by_label("Password").fill("wrong")
     dialog.get_by_label("Password").press("Enter")
-    expect(dialog).to_contain_text("not your password")
+    expect(dialog).to_contain_text("Incorrect password")
     dialog.get_by_label("Password").fill(PASSWORD)
     dialog.get_by_label("Password").press("Enter")
     dialog.get_by_label("Reason").fill("its host is gone")
-    dialog.get_by_label("Type asked to go on").fill("asked")
-    # It ran out meanwhile: what was typed goes through with the proof.
+    dialog.get_by_label("Type asked to continue").fill("asked")
+    # The confirmation expired meanwhile: the typed values go through with the password.
     age_sessions(ola)
-    dialog.get_by_role("button", name="Release from runner-7").click()
+    dialog.get_by_role("button", name="Force-release from runner-7").click()
     expect(dialog).to_contain_text("Nothing you typed is lost")
     dialog.get_by_label("Password").fill(PASSWORD)
-    dialog.get_by_role("button", name="Go on").click()
+    dialog.get_by_role("button", name="Continue").click()
     expect(dialog.get_by_role("heading", name="Released")).to_be_visible()
     assert Event.objects.get(kind="force_released", actor_id=ola.pk).reason == "its host is gone"
 
 
-def test_without_javascript_it_asks_on_a_page_and_goes_on(tab, ola, served, space):
+def test_without_javascript_it_asks_on_a_page_and_continues(tab, ola, served, space):
     api = served.api(issue(space, f"plain worker of {ola.username}", *PRESETS["worker"]))
     assert api.call("POST", "/locks/plain/acquire", {"ttl_seconds": 300, "owner": "runner-9"}).status == 200
     page = tab(java_script_enabled=False)
     sign_in(page, ola.username, f"{NOW}locks/plain/force-release")
     page.get_by_label("Reason").fill("no script")
-    page.get_by_label("Type plain to go on").fill("plain")
+    page.get_by_label("Type plain to continue").fill("plain")
     age_sessions(ola)
-    page.get_by_role("button", name="Release from runner-9").click()
+    page.get_by_role("button", name="Force-release from runner-9").click()
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     expect(page.get_by_role("heading", name="Released")).to_be_visible()
 
 
-def test_a_session_that_is_ended_elsewhere_is_over_at_once(tab, ola):
+def test_a_session_that_is_ended_elsewhere_ends_at_once(tab, ola):
     here, there = tab(), tab(user_agent="Mozilla/5.0 (iPhone; CPU iPhone OS 18_0) Version/18.0 Safari/604.1")
     sign_in(there, ola.username, NOW)
     expect(there.get_by_text("Live", exact=True)).to_be_visible()
     sign_in(here, ola.username, ACCOUNT)
     here.get_by_role("button", name="End Safari on iPhone").click()
-    expect(here.get_by_text("That session is over")).to_be_visible()
+    expect(here.get_by_text("Session ended")).to_be_visible()
     assert there.request.get(NOW, max_redirects=0).status == 302
-    # The page left there leaves by itself: its stream is told that nobody watches any more.
+    # The page that is open there goes to sign-in by itself, because its stream is closed.
     expect(there.get_by_role("heading", name="Sign in")).to_be_visible()
 
 

@@ -1,35 +1,64 @@
-"""What people fill in about themselves."""
+"""The forms of the account page."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib.auth.password_validation import validate_password
 
+from locks.dashboard.form_rendering import password_widget
 from locks.models import User
 
+# Django's form classes are generic for the type checker only.
+if TYPE_CHECKING:
+    UserForm = forms.ModelForm[User]
+else:
+    UserForm = forms.ModelForm
 
-class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]
+
+class ProfileForm(UserForm):
     class Meta:
         model = User
         fields = ("first_name", "last_name", "email")
+        labels = {"email": "E-mail"}
+        widgets = {
+            "first_name": forms.TextInput(attrs={"autocomplete": "given-name"}),
+            "last_name": forms.TextInput(attrs={"autocomplete": "family-name"}),
+            "email": forms.EmailInput(attrs={"autocomplete": "email"}),
+        }
 
     def clean_email(self) -> str:
         email: str = self.cleaned_data["email"].strip()
         if email and User.with_login(email).exclude(pk=self.instance.pk).exists():
-            raise forms.ValidationError("Somebody else has this address.")
+            raise forms.ValidationError("Another account has this address.")
         return email
 
 
 class PasswordForm(forms.Form):
-    """Twice, since what is typed is not seen; with the one they have, for those who have one."""
+    """`current` is asked for if the account has a password."""
 
-    current = forms.CharField(strip=False, max_length=200, required=False)
-    password = forms.CharField(strip=False, max_length=200, error_messages={"required": "Choose a password."})
-    again = forms.CharField(strip=False, max_length=200, error_messages={"required": "Type it a second time."})
+    current = forms.CharField(
+        label="Current password", strip=False, max_length=200, widget=password_widget("current-password")
+    )
+    password = forms.CharField(
+        label="New password",
+        strip=False,
+        max_length=200,
+        widget=password_widget("new-password", minlength="10"),
+        error_messages={"required": "Choose a password."},
+    )
+    again = forms.CharField(
+        label="Confirm password",
+        strip=False,
+        max_length=200,
+        widget=password_widget("new-password"),
+        error_messages={"required": "Enter it a second time."},
+    )
 
     def __init__(self, *args: Any, user: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._user = user
+        if not user.has_usable_password():
+            del self.fields["current"]
 
     def clean_password(self) -> str:
         password: str = self.cleaned_data["password"]
@@ -37,6 +66,6 @@ class PasswordForm(forms.Form):
         return password
 
     def clean(self) -> None:
-        typed, again = self.cleaned_data.get("password"), self.cleaned_data.get("again")
-        if typed is not None and again is not None and typed != again:
-            self.add_error("again", "The two are not the same.")
+        password, again = self.cleaned_data.get("password"), self.cleaned_data.get("again")
+        if password is not None and again is not None and password != again:
+            self.add_error("again", "The passwords differ.")

@@ -1,14 +1,14 @@
-"""Browsers by the names that people know them by."""
+"""The common names of browsers."""
 
 import re
 
-# The first that is found: the names of others stand in nearly all of them.
+# The first match wins: most user agents also name other browsers.
 _BROWSERS = (
     (r"\bEdgA?/|\bEdgiOS/", "Edge"),
     (r"\bOPR/|\bOPT/", "Opera"),
     (r"\bFirefox/|\bFxiOS/", "Firefox"),
     (r"\bSamsungBrowser/", "Samsung Internet"),
-    (r"\bHeadlessChrome/", "Chrome without a window"),
+    (r"\bHeadlessChrome/", "Headless Chrome"),
     (r"\bChrome/|\bCriOS/|\bChromium/", "Chrome"),
     (r"\bSafari/", "Safari"),
     (r"\bcurl/", "curl"),
@@ -25,8 +25,8 @@ _SYSTEMS = (
 )
 
 
-def humanize(user_agent: str) -> str:
-    """“Firefox on Linux”. What nobody knows is shown as it is."""
+def describe_browser(user_agent: str) -> str:
+    """For example “Firefox on Linux”; an unknown user agent as it is, shortened."""
     browser, system = _first(_BROWSERS, user_agent), _first(_SYSTEMS, user_agent)
     if browser is None:
         return user_agent[:60] or "Unknown browser"

@@ -1,4 +1,4 @@
-"""The account of whoever is signed in: who they are, their password, where they are signed in."""
+"""The account of the signed-in user: profile, password, sign-in methods and browser sessions."""
 
 from typing import Any
 from uuid import UUID
@@ -15,10 +15,10 @@ from django.views.decorators.http import require_POST, require_safe
 
 from locks.dashboard.access import actor, current_user, login_required
 from locks.dashboard.account.forms import PasswordForm, ProfileForm
-from locks.dashboard.account.user_agents import humanize
+from locks.dashboard.account.user_agents import describe_browser
 from locks.dashboard.reauthentication.flow import confirm, recently_confirmed, require_reauthentication
 from locks.models import User
-from locks.services import accounts
+from locks.services import accounts as service
 from locks.services.mfa import Kind, factors_of, is_mfa_required, recovery_codes_left
 
 
@@ -32,19 +32,17 @@ def account(request: HttpRequest) -> HttpResponse:
 @login_required
 @recently_confirmed
 def profile(request: HttpRequest) -> HttpResponse:
-    # Read afresh: a form that is wrong must not change who the page says is signed in.
-    form = ProfileForm(request.POST, instance=User.objects.get(pk=current_user(request).pk))
+    form = _profile_form(request)
     if not form.is_valid():
-        return _page(request, {"profile": form}, status=422)
+        return _page(request, profile_form=form, status=422)
     try:
-        changed = accounts.change_profile(actor=actor(request), user=current_user(request), **form.cleaned_data)
+        changed = service.change_profile(actor=actor(request), user=current_user(request), **form.cleaned_data)
     except IntegrityError:
-        # Somebody took the address in this moment; checked again, the form says so.
+        # Another account took the address at the same moment; validated again, the form says so.
         current_user(request).refresh_from_db()
-        form = ProfileForm(request.POST, instance=User.objects.get(pk=current_user(request).pk))
-        return _page(request, {"profile": form}, status=422)
+        return _page(request, profile_form=_profile_form(request), status=422)
     if changed:
-        messages.success(request, "Your profile is changed.")
+        messages.success(request, "Profile saved.")
     return redirect("dashboard:account")
 
 
@@ -52,37 +50,38 @@ def profile(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def password(request: HttpRequest) -> HttpResponse:
-    """Asks for the one they have in the form itself, so that the new one is not carried about."""
+    """The form itself asks for the current password, so that the new one is not carried through another form."""
     user = current_user(request)
-    if not user.has_usable_password() and (asked := require_reauthentication(request)):
-        return asked
+    has_password = user.has_usable_password()
+    if not has_password and (challenge := require_reauthentication(request)):
+        return challenge
     form = PasswordForm(request.POST, user=user)
-    if form.is_valid() and user.has_usable_password():
-        outcome = confirm(request, {"confirm_password": form.cleaned_data["current"]})
-        if outcome.wait_seconds:
-            form.add_error("current", f"Too many tries. Wait {outcome.wait_seconds} seconds, then try again.")
-        elif not outcome.is_right:
-            form.add_error("current", "That is not your password.")
+    if form.is_valid() and has_password:
+        result = confirm(request, {"confirm_password": form.cleaned_data["current"]})
+        if result.wait_seconds:
+            form.add_error("current", f"Too many attempts. Try again in {result.wait_seconds} s.")
+        elif not result.is_confirmed:
+            form.add_error("current", "Incorrect password.")
     if not form.is_valid():
-        return _page(request, {"password": form}, status=422)
-    accounts.change_password(actor=actor(request), request=request, user=user, password=form.cleaned_data["password"])
-    messages.success(request, "Your password is changed, and you are signed out everywhere else.")
+        return _page(request, password_form=form, status=422)
+    service.change_password(actor=actor(request), request=request, user=user, password=form.cleaned_data["password"])
+    messages.success(request, "Password changed. All other sessions have ended.")
     return redirect("dashboard:account")
 
 
 @require_POST
 @login_required
 def revoke_session(request: HttpRequest, public_id: UUID) -> HttpResponse:
-    if not accounts.revoke_session(actor=actor(request), user=current_user(request), public_id=public_id):
+    if not service.revoke_session(actor=actor(request), user=current_user(request), public_id=public_id):
         raise Http404
-    messages.success(request, "That session is over.")
+    messages.success(request, "Session ended.")
     return redirect("dashboard:account")
 
 
 @require_POST
 @login_required
 def revoke_other_sessions(request: HttpRequest) -> HttpResponse:
-    ended = accounts.revoke_other_sessions(actor=actor(request), request=request, user=current_user(request))
+    ended = service.revoke_other_sessions(actor=actor(request), request=request, user=current_user(request))
     messages.success(request, f"{ended} other session{'' if ended == 1 else 's'} ended.")
     return redirect("dashboard:account")
 
@@ -90,46 +89,53 @@ def revoke_other_sessions(request: HttpRequest) -> HttpResponse:
 @require_POST
 @login_required
 def sign_out_everywhere(request: HttpRequest) -> HttpResponse:
-    accounts.sign_out_everywhere(actor=actor(request), user=current_user(request))
+    service.sign_out_everywhere(actor=actor(request), user=current_user(request))
     request.session.flush()
     return redirect("dashboard:sign-in")
 
 
-def _page(request: HttpRequest, forms: dict[str, Any] | None = None, *, status: int = 200) -> HttpResponse:
+def _profile_form(request: HttpRequest) -> ProfileForm:
+    # A second instance: validation writes to it, and the page around the form shows the stored values.
+    return ProfileForm(request.POST, instance=User.objects.get(pk=current_user(request).pk))
+
+
+def _page(
+    request: HttpRequest,
+    *,
+    profile_form: ProfileForm | None = None,
+    password_form: PasswordForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
     user = current_user(request)
     sessions = [
         {
             "session": session,
-            "browser": humanize(session.user_agent),
-            "is_this": accounts.is_current_session(request, session),
+            "browser": describe_browser(session.user_agent),
+            "is_current": service.is_current_session(request, session),
         }
-        for session in accounts.sessions_of(user)
+        for session in service.sessions_of(user)
     ]
     context: dict[str, Any] = {
-        "profile": ProfileForm(instance=user),
-        "password": PasswordForm(user=user),
+        "profile_form": profile_form or ProfileForm(instance=user),
+        "password_form": password_form or PasswordForm(user=user),
         "has_password": user.has_usable_password(),
-        "sessions": sorted(sessions, key=lambda each: not each["is_this"]),
-        **_ways_in_of(request),
+        "sessions": sorted(sessions, key=lambda row: not row["is_current"]),
+        **_sign_in_methods(user),
         "now": timezone.now(),
-        "here": "account",
     }
-    return render(request, "account/page.html", {**context, **(forms or {})}, status=status)
+    return render(request, "account/page.html", context, status=status)
 
 
-def _ways_in_of(request: HttpRequest) -> dict[str, Any]:
-    user = current_user(request)
+def _sign_in_methods(user: User) -> dict[str, Any]:
     factors = list(factors_of(user)) if settings.MFA_SUPPORTED_TYPES else []
-    connected = list(SocialAccount.objects.filter(user=user)) if settings.PROVIDERS else []
+    accounts = SocialAccount.objects.filter(user=user) if settings.PROVIDERS else []
+    connected = {account.provider: account for account in accounts}
     return {
-        "codes_on": settings.ONE_TIME_CODES,
-        "passkeys_on": settings.PASSKEYS,
-        "codes": next((each for each in factors if each.type == Kind.TOTP), None),
-        "passkeys": [each for each in factors if each.type == Kind.WEBAUTHN],
+        "totp_enabled": settings.ONE_TIME_CODES,
+        "passkeys_enabled": settings.PASSKEYS,
+        "totp": next((factor for factor in factors if factor.type == Kind.TOTP), None),
+        "passkeys": [factor for factor in factors if factor.type == Kind.WEBAUTHN],
         "recovery_codes_left": recovery_codes_left(user) if factors else 0,
-        "is_held_back": is_mfa_required(user),
-        "providers": [
-            {"name": name, "shown": shown, "account": next((one for one in connected if one.provider == name), None)}
-            for name, shown in settings.PROVIDERS.items()
-        ],
+        "requires_mfa": is_mfa_required(user),
+        "providers": [(name, label, connected.get(name)) for name, label in settings.PROVIDERS.items()],
     }

@@ -1,21 +1,20 @@
-"""Activity: what happened, newest first, each event by itself, and all of it to take along."""
+"""Activity: the history of a space, single events, and the export."""
 
-from typing import Any
+from dataclasses import asdict
 
-import msgspec
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.views.decorators.http import require_POST, require_safe
 
 from locks.dashboard.access import SpaceContext, actor, space_required
 from locks.dashboard.activity.queries import (
     KINDS,
-    MAX_NEWS,
-    ActivityFilter,
+    MAX_NEW,
+    ActivityFilters,
+    count_new,
     find_event,
-    number_of_news,
     token_of,
 )
-from locks.dashboard.activity.queries import activity as find_events
+from locks.dashboard.activity.queries import activity as list_events
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.events.history.export import as_csv, as_json_lines
 from locks.events.history.filters import Visibility
@@ -28,62 +27,58 @@ FORMATS = {"csv": (as_csv, "text/csv; charset=utf-8"), "jsonl": (as_json_lines, 
 
 @require_safe
 @space_required
-def activity(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    wanted = ActivityFilter.of(request.GET)
+def activity(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    filters = ActivityFilters.of(request.GET)
     cursor = decode_or_none(request.GET.get("cursor"), TimeCursor)
     context = {
-        "wanted": wanted,
-        "found": find_events(space=place.space, wanted=wanted, cursor=cursor),
-        "is_earlier": cursor is not None,
-        "export_query": wanted.query(),
+        "filters": filters,
+        "activity": list_events(space=space_context.space, filters=filters, cursor=cursor),
+        "is_first_page": cursor is None,
         "kinds": KINDS,
     }
-    if is_htmx_target(request, "board"):
-        return partial(request, place, "activity/events.html", context)
-    return page(request, place, "activity/page.html", context, active_page="activity")
+    if is_htmx_target(request, "live-content"):
+        return partial(request, space_context, "activity/event_list.html", context)
+    return page(request, space_context, "activity/page.html", context, active_page="activity")
 
 
 @require_safe
 @space_required
-def news(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    """How many events a page that shows the newest does not show yet."""
-    wanted = ActivityFilter.of(request.GET)
-    seen = decode_or_none(request.GET.get("cursor"), TimeCursor)
-    number = number_of_news(space=place.space, wanted=wanted, seen=seen)
-    return JsonResponse({"new": number, "or_more": number >= MAX_NEWS})
-
-
-@require_safe
-@space_required
-def event(request: HttpRequest, place: SpaceContext, event_id: int) -> HttpResponse:
-    found = find_event(space=place.space, event_id=event_id)
-    if found is None:
-        raise Http404
-    return page(
-        request, place, "activity/event.html", {"event": found, "token": token_of(found)}, active_page="activity"
+def new_count(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    """How many events have come since the first page was fetched."""
+    filters = ActivityFilters.of(request.GET)
+    number = count_new(
+        space=space_context.space, filters=filters, after=decode_or_none(request.GET.get("cursor"), TimeCursor)
     )
+    return JsonResponse({"new": number, "or_more": number >= MAX_NEW})
+
+
+@require_safe
+@space_required
+def event(request: HttpRequest, space_context: SpaceContext, event_id: int) -> HttpResponse:
+    result = find_event(space=space_context.space, event_id=event_id)
+    if result is None:
+        raise Http404
+    context = {"event": result, "token": token_of(result)}
+    return page(request, space_context, "activity/event.html", context, active_page="activity")
 
 
 @require_POST
 @space_required
-def export(request: HttpRequest, place: SpaceContext) -> HttpResponseBase:
-    """Streamed, with the filters of the page. Posted, so that no link and no prefetch makes one: it is an event."""
+def export(request: HttpRequest, space_context: SpaceContext) -> HttpResponseBase:
+    """Streamed, with the filters of the page. A POST, since it is recorded: no link or prefetch must trigger it."""
     format_ = request.POST.get("format", "")
     if format_ not in FORMATS:
         raise Http404
     write, content_type = FORMATS[format_]
-    asked = ActivityFilter.of(request.GET).asked
-    narrowed: dict[str, Any] = msgspec.to_builtins(asked)
+    event_filter = ActivityFilters.of(request.GET).event_filter
     record(
         EventKind.HISTORY_EXPORTED,
         actor=actor(request),
-        space=place.space,
-        detail={"format": format_, **{field: value for field, value in narrowed.items() if value}},
+        space=space_context.space,
+        detail={"format": format_, **{field: value for field, value in asdict(event_filter).items() if value}},
     )
+    filename = f"{space_context.team.slug}-{space_context.space.slug}-events.{format_}"
     return StreamingHttpResponse(
-        write(Visibility(space_id=place.space.pk), asked),
-        headers={
-            "Content-Type": content_type,
-            "Content-Disposition": f'attachment; filename="{place.team.slug}-{place.space.slug}-events.{format_}"',
-        },
+        write(Visibility(space_id=space_context.space.pk), event_filter),
+        headers={"Content-Type": content_type, "Content-Disposition": f'attachment; filename="{filename}"'},
     )

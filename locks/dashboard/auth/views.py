@@ -1,79 +1,125 @@
-"""The way in and out: sign-in, sign-out, the choice of a space and of a theme."""
+"""Sign-in with a password or a passkey, the second step, and sign-out."""
 
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from allauth.account.stages import LoginStageController
+from allauth.mfa.base.internal.flows import post_authentication
+from allauth.mfa.models import Authenticator
+from allauth.mfa.stages import AuthenticateStage
+from allauth.mfa.webauthn.forms import LoginWebAuthnForm
+from allauth.mfa.webauthn.internal.auth import begin_authentication
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from locks.dashboard.access import actor, annotate_stuck, current_user, login_required, request_id, visible_spaces
-from locks.dashboard.auth.login_start import begin, login_methods
-from locks.dashboard.rendering import THEME_COOKIE, THEMES, safe_next_url, throttled
-from locks.services import sign_in as people
-from locks.services.login_throttle import TooMany
-
-YEAR_SECONDS = 31_536_000
-
-
-def root(request: HttpRequest) -> HttpResponse:
-    return redirect("dashboard:home")
-
-
-@login_required
-def home(request: HttpRequest) -> HttpResponse:
-    """Straight to the space of those who have one; the others choose."""
-    visible = annotate_stuck(visible_spaces(current_user(request))).select_related("team", "usage")
-    spaces = list(visible[:500])
-    if len(spaces) == 1:
-        return redirect("dashboard:now", team=spaces[0].team.slug, space=spaces[0].slug)
-    return render(request, "home/page.html", {"spaces": spaces, "here": "home"})
-
-
-@login_required
-def team(request: HttpRequest, team: str) -> HttpResponse:
-    first = visible_spaces(current_user(request)).filter(team__slug=team).first()
-    if first is None:
-        raise Http404
-    return redirect("dashboard:now", team=team, space=first.slug)
+from locks.dashboard.access import actor, actor_of, request_id
+from locks.dashboard.auth.forms import MAX_CODE, SecondStepForm, SignInForm
+from locks.dashboard.auth.login import login_methods, start_login
+from locks.dashboard.mfa.passkeys import is_well_formed, to_json, verify_passkey
+from locks.dashboard.rendering import safe_next_url, throttled
+from locks.models import EventKind, User
+from locks.services import login_throttle
+from locks.services import sign_in as service
+from locks.services.audit import record
+from locks.services.mfa import Kind, factors_of, use_code
 
 
 @never_cache
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in(request: HttpRequest) -> HttpResponse:
-    back = safe_next_url(request, request.POST.get("next") or request.GET.get("next"))
+    next_url = safe_next_url(request, request.POST.get("next") or request.GET.get("next"))
+    form = SignInForm(request.POST if request.method == "POST" else None)
+    context: dict[str, Any] = {**login_methods(), "next": next_url, "form": form}
     if request.method != "POST":
-        if request.user.is_authenticated:
-            return redirect(back)
-        return render(request, "auth/page.html", {**login_methods(), "next": back})
-    name = request.POST.get("name", "").strip()
-    password = request.POST.get("password", "")
-    context: dict[str, Any] = {**login_methods(), "next": back, "name": name}
-    # A null character is in nobody's name, and Postgres would not take it.
-    if not (name and password) or "\0" in name:
-        return render(request, "auth/page.html", {**context, "failed": True}, status=422)
-    try:
-        user = people.check(request=request, name=name, password=password, request_id=request_id(request))
-    except TooMany as refused:
-        return throttled(request, refused, "auth/page.html", context)
+        return redirect(next_url) if request.user.is_authenticated else render(request, "auth/page.html", context)
+    user = None
+    if form.is_valid():
+        try:
+            user = service.check(request=request, **form.cleaned_data, request_id=request_id(request))
+        except login_throttle.TooMany as refused:
+            return throttled(request, refused, "auth/page.html", context)
     if user is None:
         return render(request, "auth/page.html", {**context, "failed": True}, status=422)
-    return begin(request, user, method="password", back=back)
+    return start_login(request, user, method="password", next_url=next_url)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def passkey(request: HttpRequest) -> HttpResponse:
+    """GET returns the challenge; POST takes the credential that signed it, of whichever account it belongs to."""
+    if not settings.PASSKEYS:
+        raise Http404
+    if request.method != "POST":
+        return JsonResponse(to_json(begin_authentication()))
+    next_url = safe_next_url(request, request.POST.get("next"))
+    form = LoginWebAuthnForm(data=request.POST) if is_well_formed(request.POST.get("credential", "")) else None
+    if form is None or not form.is_valid():
+        context = {**login_methods(), "next": next_url, "form": SignInForm(), "passkey_failed": True}
+        return render(request, "auth/page.html", context, status=422)
+    factor = form.cleaned_data["credential"]
+    factor.record_usage()
+    return start_login(
+        request, factor.user, method="mfa", next_url=next_url, id=factor.pk, type="webauthn", passwordless=True
+    )
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def second_step(request: HttpRequest) -> HttpResponse:
+    """After the password or the provider, for accounts with a second factor."""
+    if not (settings.ONE_TIME_CODES or settings.PASSKEYS):
+        raise Http404
+    stage = LoginStageController.enter(request, AuthenticateStage.key)
+    user = stage.login.user if stage else None
+    if stage is None or not isinstance(user, User):
+        return redirect("dashboard:sign-in")
+    kinds = set(factors_of(user).values_list("type", flat=True))
+    form = SecondStepForm()
+    if Kind.TOTP not in kinds:
+        form.fields["code"].label = "Recovery code"
+    if Kind.WEBAUTHN not in kinds:
+        form.fields["code"].widget.attrs["autofocus"] = True
+    context: dict[str, Any] = {"has_passkey": Kind.WEBAUTHN in kinds, "username": user.get_username(), "form": form}
+    if request.method != "POST":
+        return render(request, "auth/second_step.html", context)
+    actor = actor_of(request, user)
+    try:
+        attempt = login_throttle.check(
+            scope=login_throttle.ThrottleScope.CODE, subject=str(user.pk), user=user, actor=actor
+        )
+    except login_throttle.TooMany as refused:
+        return throttled(request, refused, "auth/second_step.html", context)
+    factor = _verified_factor(request, user)
+    if factor is None:
+        record(EventKind.SIGN_IN_FAILED, actor=actor, detail={"method": "second_factor"})
+        return render(request, "auth/second_step.html", {**context, "failed": True}, status=422)
+    login_throttle.reset(attempt)
+    post_authentication(request, factor)
+    response: HttpResponse = stage.exit()
+    return response
+
+
+@never_cache
+@require_safe
+def second_step_passkey(request: HttpRequest) -> HttpResponse:
+    stage = LoginStageController.enter(request, AuthenticateStage.key) if settings.PASSKEYS else None
+    if stage is None or stage.login.user is None:
+        raise Http404
+    return JsonResponse(to_json(begin_authentication(stage.login.user)))
 
 
 @require_POST
 def sign_out(request: HttpRequest) -> HttpResponse:
     if request.user.is_authenticated:
-        people.sign_out(request=request, actor=actor(request))
+        service.sign_out(request=request, actor=actor(request))
     return redirect("dashboard:sign-in")
 
 
-@require_POST
-def theme(request: HttpRequest) -> HttpResponse:
-    response = redirect(safe_next_url(request, request.POST.get("next")))
-    wanted = request.POST.get("theme", "")
-    if wanted in THEMES:
-        response.set_cookie(THEME_COOKIE, wanted, max_age=YEAR_SECONDS, samesite="Lax")
-    return response
+def _verified_factor(request: HttpRequest, user: User) -> Authenticator | None:
+    if credential := request.POST.get("credential"):
+        return verify_passkey(user, credential)
+    return use_code(user=user, code=request.POST.get("code", "")[:MAX_CODE])

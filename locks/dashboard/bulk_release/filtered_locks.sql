@@ -1,17 +1,6 @@
--- What is held and matches the board's filter, by name. Changes nothing. Parameters as in lock_list.sql; rows: the most.
+-- The held locks that match a filter, by name. Changes nothing. Parameters as in now/lock_list.sql; rows: the maximum.
 SELECT name, fencing_token, owner
-FROM octo_lock_state
-WHERE space_id = %(space_id)s
-  AND lease_id IS NOT NULL AND effective_expires_at > statement_timestamp()
-  AND starts_with(name, %(prefix)s)
-  AND (%(owner)s = '' OR owner = %(owner)s)
-  AND (
-    %(search)s = ''
-    OR CASE WHEN %(plain)s
-        THEN lower((name || E'\n' || coalesce(owner, '') || E'\n' || coalesce(metadata, '')) COLLATE "C")
-            LIKE lower(%(pattern)s COLLATE "C")
-        ELSE name ILIKE %(pattern)s OR owner ILIKE %(pattern)s OR metadata ILIKE %(pattern)s
-    END
-  )
+FROM octo_find_locks(%(space_id)s, %(prefix)s, %(owner)s, %(search)s)
+WHERE severity IN (2, 4)
 ORDER BY name
 LIMIT %(rows)s

@@ -1,9 +1,8 @@
--- What some owners hold, by name. Changes nothing. owners and holder_ids in pairs; rows: the most.
+-- The held locks of some owners, by name. Changes nothing. owners and holder_ids in pairs; rows: the maximum.
 SELECT lock.name, lock.fencing_token, lock.owner
 FROM octo_lock_state AS lock
-JOIN unnest(%(owners)s::text[], %(holder_ids)s::text[]) AS wanted (owner, holder_id)
-    ON wanted.owner = lock.owner AND wanted.holder_id = lock.holder_id
-WHERE lock.space_id = %(space_id)s AND lock.lease_id IS NOT NULL
-  AND lock.effective_expires_at > statement_timestamp()
+JOIN unnest(%(owners)s::text[], %(holder_ids)s::text[]) AS requested (owner, holder_id)
+    ON requested.owner = lock.owner AND requested.holder_id = lock.holder_id
+WHERE lock.space_id = %(space_id)s AND lock.severity IN (2, 4)
 ORDER BY lock.name
 LIMIT %(rows)s

@@ -1,4 +1,4 @@
-"""A bulk release as its page shows it: what would happen, how far it is, what became of each lock."""
+"""Bulk release: the preview, the progress and the result of each lock."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,33 +11,33 @@ from locks.dashboard.database import fetch
 from locks.models import BulkRelease, BulkReleaseItem, BulkReleaseState, Heartbeat, ItemOutcome, Space
 
 ROWS = 100
-BATCHES = 50
+MAX_BATCHES = 50
 # A worker reports every five seconds.
-WORKER_IS_SILENT = timedelta(seconds=20)
+MAX_WORKER_SILENCE = timedelta(seconds=20)
 
-SHOWS: dict[str, tuple[str, tuple[str, ...]]] = {
+OUTCOME_FILTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "": ("All", ()),
     "released": ("Released", (ItemOutcome.RELEASED,)),
     "skipped": ("Skipped", (ItemOutcome.FENCING_MISMATCH, ItemOutcome.NOT_HELD)),
-    "left": ("Left alone", (ItemOutcome.NOT_ATTEMPTED,)),
+    "not-attempted": ("Not attempted", (ItemOutcome.NOT_ATTEMPTED,)),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnerShare:
-    """What a release would take from an owner; without one, from all of them."""
+    """The effect of a release on an owner; without one, on all owners."""
 
     owner: str | None
     locks: int
-    still: int
-    beating: int
+    releasable: int
+    heartbeating: int
     last_heartbeat_at: datetime | None
     owners: int
     now: datetime
 
     @property
-    def gone(self) -> int:
-        return self.locks - self.still
+    def skipped(self) -> int:
+        return self.locks - self.releasable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,8 @@ class PreviewRow:
     lock_name: str
     fencing_token: int
     owner: str | None
-    still: bool | None
-    owner_now: str | None
+    is_current: bool | None
+    current_owner: str | None
     acquired_at: datetime | None
     last_heartbeat_at: datetime | None
     waiters: int
@@ -56,10 +56,10 @@ class PreviewRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    all: OwnerShare
+    total: OwnerShare
     owners: list[OwnerShare]
     rows: list[PreviewRow]
-    next: int | None
+    next_after: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,40 +83,43 @@ class Progress:
         return self.total - self.tried - self.not_attempted
 
     @property
-    def parts(self) -> list[tuple[str, float, float]]:
-        """Of a bar that is a hundred wide: outcome, where it begins, how wide it is."""
-        whole, begin, parts = self.total or 1, 0.0, []
-        for name, number in (("released", self.released), ("skipped", self.skipped), ("left", self.not_attempted)):
-            width = 100 * number / whole
-            parts.append((name, round(begin, 2), round(width, 2)))
-            begin += width
-        return parts
+    def segments(self) -> list[tuple[str, float, float]]:
+        """Of a bar that is a hundred wide: outcome, start, width."""
+        start, segments = 0.0, []
+        outcomes = (("released", self.released), ("skipped", self.skipped), ("not-attempted", self.not_attempted))
+        for name, number in outcomes:
+            width = 100 * number / (self.total or 1)
+            segments.append((name, round(start, 2), round(width, 2)))
+            start += width
+        return segments
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
     rows: list[BulkReleaseItem]
     show: str
-    next: str | None
+    next_after: int | None
 
 
 def find_batch(*, space: Space, number: int) -> BulkRelease | None:
     return BulkRelease.objects.select_related("space__team").filter(space=space, pk=number).first()
 
 
-def latest_batches(*, space: Space) -> QuerySet[BulkRelease]:
-    return BulkRelease.objects.filter(space=space).exclude(state=BulkReleaseState.PREPARED).order_by("-id")[:BATCHES]
+def recent_batches(*, space: Space) -> QuerySet[BulkRelease]:
+    return (
+        BulkRelease.objects.filter(space=space).exclude(state=BulkReleaseState.PREPARED).order_by("-id")[:MAX_BATCHES]
+    )
 
 
 def preview(*, batch: BulkRelease, after: int) -> Preview:
-    asked = {"batch_id": batch.pk, "space_id": batch.space_id}
-    shares = fetch("bulk_release/preview", OwnerShare, asked)
-    listed = fetch("bulk_release/bulk_release_items", PreviewRow, {**asked, "after": after, "rows": ROWS + 1})
+    parameters = {"batch_id": batch.pk, "space_id": batch.space_id}
+    shares = fetch("bulk_release/preview", OwnerShare, parameters)
+    rows = fetch("bulk_release/bulk_release_items", PreviewRow, {**parameters, "after": after, "rows": ROWS + 1})
     return Preview(
-        all=shares[0],
+        total=shares[0],
         owners=shares[1:],
-        rows=listed[:ROWS],
-        next=listed[ROWS - 1].position if len(listed) > ROWS else None,
+        rows=rows[:ROWS],
+        next_after=rows[ROWS - 1].position if len(rows) > ROWS else None,
     )
 
 
@@ -128,17 +131,17 @@ def progress(*, batch: BulkRelease) -> Progress:
 
 def results(*, batch: BulkRelease, query: QueryDict) -> Results:
     show = query.get("show", "")
-    show = show if show in SHOWS else ""
-    found = batch.rows.exclude(outcome=None)
-    if outcomes := SHOWS[show][1]:
-        found = found.filter(outcome__in=outcomes)
-    listed = list(found.filter(position__gt=parse_int(query, "after")).order_by("position")[: ROWS + 1])
-    more = f"?show={show}&after={listed[ROWS - 1].position}" if len(listed) > ROWS else None
-    return Results(rows=listed[:ROWS], show=show, next=more)
+    show = show if show in OUTCOME_FILTERS else ""
+    items = batch.rows.exclude(outcome=None)
+    if outcomes := OUTCOME_FILTERS[show][1]:
+        items = items.filter(outcome__in=outcomes)
+    listed = list(items.filter(position__gt=parse_int(query, "after")).order_by("position")[: ROWS + 1])
+    next_after = listed[ROWS - 1].position if len(listed) > ROWS else None
+    return Results(rows=listed[:ROWS], show=show, next_after=next_after)
 
 
 def worker_is_alive() -> bool:
-    return Heartbeat.objects.filter(name__startswith="worker@", seen_at__gt=Now() - WORKER_IS_SILENT).exists()
+    return Heartbeat.objects.filter(name__startswith="worker@", seen_at__gt=Now() - MAX_WORKER_SILENCE).exists()
 
 
 def parse_int(query: QueryDict, name: str) -> int:

@@ -1,4 +1,4 @@
-"""Bulk force-release: choose, look at what it would do, confirm, watch it, read what became of each lock."""
+"""Bulk force-release: selection, preview, confirmation, progress and results."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from django.views.decorators.http import require_POST, require_safe
 from kombu.exceptions import OperationalError
 
 from locks.dashboard.access import SpaceContext, actor, current_user, space_required
+from locks.dashboard.bulk_release.forms import BulkReleaseForm
 from locks.dashboard.bulk_release.queries import (
-    SHOWS,
+    OUTCOME_FILTERS,
     Preview,
     find_batch,
-    latest_batches,
     parse_int,
     preview,
     progress,
+    recent_batches,
     results,
     worker_is_alive,
 )
 from locks.dashboard.bulk_release.selection import selection
-from locks.dashboard.forms import BulkReleaseForm
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.models import BulkRelease, BulkReleaseState
@@ -35,86 +35,90 @@ _log = structlog.stdlib.get_logger(__name__)
 
 @require_safe
 @space_required
-def releases(request: HttpRequest, place: SpaceContext) -> HttpResponse:
+def releases(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     return page(
-        request, place, "bulk_release/list.html", {"batches": latest_batches(space=place.space)}, active_page="stuck"
+        request,
+        space_context,
+        "bulk_release/list.html",
+        {"batches": recent_batches(space=space_context.space)},
+        active_page="stuck",
     )
 
 
 @require_POST
 @space_required
-def prepare(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    _require_operator(place)
-    chosen = selection(space=place.space, form=request.POST)
-    if not chosen.locks:
-        return page(request, place, "bulk_release/nothing.html", {"chosen": chosen}, active_page="release", status=422)
+def prepare(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    _require_operator(space_context)
+    selected = selection(space=space_context.space, form=request.POST)
+    if not selected.locks:
+        return page(request, space_context, "bulk_release/empty.html", {}, active_page="release", status=422)
     batch = bulk_release.prepare(
-        space=place.space, user=current_user(request), selection_label=chosen.label, locks=chosen.locks
+        space=space_context.space, user=current_user(request), selection_label=selected.label, locks=selected.locks
     )
-    return redirect(place.url("release", number=batch.pk))
+    return redirect(space_context.url("release", number=batch.pk))
 
 
 @require_safe
 @space_required
-def release(request: HttpRequest, place: SpaceContext, number: int) -> HttpResponse:
-    batch = _find(request, place, number)
+def release(request: HttpRequest, space_context: SpaceContext, number: int) -> HttpResponse:
+    batch = _find(request, space_context, number)
     if batch.state == BulkReleaseState.PREPARED:
-        return _preview(request, place, batch)
+        return _preview(request, space_context, batch)
     context = {
         "batch": batch,
         "progress": progress(batch=batch),
         "results": results(batch=batch, query=request.GET),
-        "shows": {name: words for name, (words, _outcomes) in SHOWS.items()},
+        "outcome_filters": {name: label for name, (label, _outcomes) in OUTCOME_FILTERS.items()},
         "is_running": batch.state == BulkReleaseState.CONFIRMED,
-        "a_worker_is_there": batch.state != BulkReleaseState.CONFIRMED or worker_is_alive(),
+        "worker_is_alive": batch.state != BulkReleaseState.CONFIRMED or worker_is_alive(),
     }
-    if is_htmx_target(request, "board"):
-        return partial(request, place, "bulk_release/progress.html", context)
-    return page(request, place, "bulk_release/page.html", context, active_page="release")
+    if is_htmx_target(request, "live-content"):
+        return partial(request, space_context, "bulk_release/progress.html", context)
+    return page(request, space_context, "bulk_release/page.html", context, active_page="release")
 
 
 @require_POST
 @space_required
 @recently_confirmed
-def confirm(request: HttpRequest, place: SpaceContext, number: int) -> HttpResponse:
-    _require_operator(place)
-    batch = _find(request, place, number)
+def confirm(request: HttpRequest, space_context: SpaceContext, number: int) -> HttpResponse:
+    _require_operator(space_context)
+    batch = _find(request, space_context, number)
     if batch.state != BulkReleaseState.PREPARED:
-        # The second click of two: the first one counts.
-        return redirect(place.url("release", number=batch.pk))
+        # A double click: the first request counts.
+        return redirect(space_context.url("release", number=batch.pk))
     shown = preview(batch=batch, after=0)
     form = _form(batch, shown, request.POST)
     if not form.is_valid():
-        return _preview(request, place, batch, form=form, shown=shown, status=422)
+        return _preview(request, space_context, batch, form=form, shown=shown, status=422)
     with transaction.atomic():
         if bulk_release.confirm(
             batch=batch, actor=actor(request), reason=form.cleaned_data["reason"],
             lock_delay_seconds=form.cleaned_data["lock_delay_seconds"],
         ):  # fmt: skip
             transaction.on_commit(lambda: _start(batch.pk))
-    return redirect(place.url("release", number=batch.pk))
+    return redirect(space_context.url("release", number=batch.pk))
 
 
 @require_POST
 @space_required
-def stop(request: HttpRequest, place: SpaceContext, number: int) -> HttpResponse:
-    _require_operator(place)
-    batch = _find(request, place, number)
+def stop(request: HttpRequest, space_context: SpaceContext, number: int) -> HttpResponse:
+    _require_operator(space_context)
+    batch = _find(request, space_context, number)
     bulk_release.stop(batch=batch, actor=actor(request))
-    return redirect(place.url("release", number=batch.pk))
+    return redirect(space_context.url("release", number=batch.pk))
 
 
 def _start(batch_id: int) -> None:
     try:
         current_app.send_task("locks.tasks.release_batch", [batch_id])
     except (OperationalError, OSError) as error:
-        # The timetable takes up what nobody works on.
-        _log.warning("a bulk release could not be queued", batch=batch_id, error=str(error))
+        # The scheduler queues it again.
+        _log.warning("bulk release could not be queued", batch=batch_id, error=str(error))
 
 
-def _find(request: HttpRequest, place: SpaceContext, number: int) -> BulkRelease:
-    """What is only prepared concerns whoever prepared it."""
-    batch = find_batch(space=place.space, number=number)
+def _find(request: HttpRequest, space_context: SpaceContext, number: int) -> BulkRelease:
+    """A prepared release is visible only to the user who prepared it."""
+    batch = find_batch(space=space_context.space, number=number)
     if batch is None or (
         batch.state == BulkReleaseState.PREPARED and batch.requested_by_id != current_user(request).pk
     ):
@@ -122,25 +126,25 @@ def _find(request: HttpRequest, place: SpaceContext, number: int) -> BulkRelease
     return batch
 
 
-def _require_operator(place: SpaceContext) -> None:
-    if not place.may_force:
+def _require_operator(space_context: SpaceContext) -> None:
+    if not space_context.may_force:
         raise PermissionDenied
 
 
 def _preview(
-    request: HttpRequest, place: SpaceContext, batch: BulkRelease, *, form: BulkReleaseForm | None = None,
+    request: HttpRequest, space_context: SpaceContext, batch: BulkRelease, *, form: BulkReleaseForm | None = None,
     shown: Preview | None = None, status: int = 200,
 ) -> HttpResponse:  # fmt: skip
-    _require_operator(place)
+    _require_operator(space_context)
     shown = shown or preview(batch=batch, after=parse_int(request.GET, "after"))
     context: dict[str, Any] = {
         "batch": batch, "preview": shown, "form": form or _form(batch, shown), "phrase": _phrase(batch)
     }  # fmt: skip
-    return page(request, place, "bulk_release/preview.html", context, active_page="release", status=status)
+    return page(request, space_context, "bulk_release/preview.html", context, active_page="release", status=status)
 
 
 def _form(batch: BulkRelease, shown: Preview, *data: Any) -> BulkReleaseForm:
-    return BulkReleaseForm(*data, phrase=_phrase(batch), must_type=shown.all.beating > 0)
+    return BulkReleaseForm(*data, phrase=_phrase(batch), must_type=shown.total.heartbeating > 0)
 
 
 def _phrase(batch: BulkRelease) -> str:

@@ -1,5 +1,4 @@
--- The latest lease of a space, and whether it is the only one that the history knows; no row if there was none.
--- Changes nothing.
+-- The latest lease of a space, and whether it is the only one in the history; no row if there was none.
 SELECT lock_name AS name, coalesce(owner, '') AS owner, actor_name AS token, at,
        count(*) OVER () = 1 AS is_first, statement_timestamp() AS now
 FROM (

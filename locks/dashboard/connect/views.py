@@ -1,19 +1,23 @@
-"""Connect: how a worker gets its first lock here, ready to paste; it waits for that lock and says when it has come."""
+"""Connect: how a worker claims its first lock, ready to paste. The page waits for that lease and announces it."""
+
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
+from locks.dashboard import snippets
 from locks.dashboard.access import SpaceContext, space_required
-from locks.dashboard.connect.queries import environment, first_lease, snippets
+from locks.dashboard.connect.queries import first_lease
 from locks.dashboard.rendering import is_htmx_target, page, partial
 
 
 @require_safe
 @space_required
-def connect(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    context = {"arrival": first_lease(space=place.space)}
-    if is_htmx_target(request, "board"):
-        return partial(request, place, "connect/first_lease.html", context)
-    address = f"{request.scheme}://{request.get_host()}"
-    lines = {"environment": environment(address=address), "snippets": snippets(address=address)}
-    return page(request, place, "connect/page.html", {**context, **lines}, active_page="connect")
+def connect(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    context: dict[str, Any] = {"first_lease": first_lease(space=space_context.space)}
+    if is_htmx_target(request, "live-content"):
+        return partial(request, space_context, "connect/first_lease.html", context)
+    url = f"{request.scheme}://{request.get_host()}"
+    usage = [*snippets.claim(url=url), snippets.github_actions(url=url)]
+    context |= {"environment": snippets.environment(url=url), "usage": usage}
+    return page(request, space_context, "connect/page.html", context, active_page="connect")

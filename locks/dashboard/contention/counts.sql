@@ -1,6 +1,6 @@
--- What was granted, refused and waited for in each step of a window. Changes nothing.
+-- Claims granted, refused and queued in each step of a window. Changes nothing.
 --
--- Every step gets a row, also where nothing happened. step and span are intervals; steps begin at round times.
+-- Every step has a row, also if nothing happened. step and span are intervals; steps begin at round times.
 WITH step AS (
     SELECT generate_series(
         date_bin(%(step)s, statement_timestamp(), '2000-01-01 00:00Z') - %(span)s + %(step)s,

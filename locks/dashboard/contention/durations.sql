@@ -1,4 +1,4 @@
--- How long holds and waits took in each step of a window, as counts in buckets. Changes nothing.
+-- Histograms of hold and wait times in each step of a window. Changes nothing.
 SELECT
     date_bin(%(step)s, minute, '2000-01-01 00:00Z') AS at,
     measure,

@@ -1,4 +1,4 @@
--- The names that were refused most and waited for most in a window, with who has them now. Changes nothing.
+-- The names refused most and waited for most in a window, with their present owner and queue. Changes nothing.
 WITH name AS MATERIALIZED (
     SELECT
         name,
@@ -20,11 +20,7 @@ SELECT
     listed.refused,
     listed.waited,
     listed.waited_ms,
-    CASE WHEN lock.effective_expires_at > statement_timestamp() THEN lock.owner END AS owner,
-    (
-        SELECT count(*) FROM octo_waiter AS waiter
-        WHERE waiter.space_id = %(space_id)s AND waiter.name = listed.name
-          AND waiter.handed_lease_id IS NULL AND waiter.deadline_at > statement_timestamp()
-    ) AS waiting
+    CASE WHEN lock.state IN ('held', 'expiring') THEN lock.owner END AS owner,
+    coalesce(lock.waiters, 0) AS queue_length
 FROM listed
-LEFT JOIN octo_lock_state AS lock ON lock.space_id = %(space_id)s AND lock.name = listed.name AND lock.lease_id IS NOT NULL
+LEFT JOIN octo_lock_row AS lock ON lock.space_id = %(space_id)s AND lock.name = listed.name

@@ -1,4 +1,4 @@
-"""Who is in whose way: claims that were refused, names that are waited for, and how long holds and waits take."""
+"""Contention: refused claims, the names waited for most, and percentiles of hold and wait times."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from locks.dashboard.durations import humanize_ms
 from locks.events.history.histogram import percentile
 from locks.models import Measure, Space
 
-NAMES = 10
-SHARES = (0.5, 0.9, 0.95, 0.99)
+MAX_NAMES = 10
+PERCENTILES = (50, 90, 95, 99)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    words: str
+    label: str
     span: timedelta
     step: timedelta
-    # How a moment on the lower edge is written.
-    shape: str
+    # Of the times below the chart.
+    time_format: str
 
 
 WINDOWS: dict[str, Window] = {
-    "1h": Window(words="hour", span=timedelta(hours=1), step=timedelta(minutes=1), shape="%H:%M"),
-    "24h": Window(words="24 hours", span=timedelta(hours=24), step=timedelta(minutes=30), shape="%H:%M"),
-    "7d": Window(words="7 days", span=timedelta(days=7), step=timedelta(hours=3), shape="%a %d %b"),
+    "1h": Window(label="hour", span=timedelta(hours=1), step=timedelta(minutes=1), time_format="%H:%M"),
+    "24h": Window(label="24 hours", span=timedelta(hours=24), step=timedelta(minutes=30), time_format="%H:%M"),
+    "7d": Window(label="7 days", span=timedelta(days=7), step=timedelta(hours=3), time_format="%a %d %b"),
 }
 
 
@@ -53,9 +53,9 @@ class ContendedName:
     refused: int
     waited: int
     waited_ms: int
-    # Who has it now, and how many stand in line for it now.
+    # At present.
     owner: str | None
-    waiting: int
+    queue_length: int
 
     @property
     def average_wait(self) -> str:
@@ -64,29 +64,30 @@ class ContendedName:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantiles:
-    """Of all holds or waits in the window, in words."""
+    """Of all holds or waits in the window, as text."""
 
     count: int
-    at: list[str]
+    values: dict[int, str]
 
     @property
-    def median(self) -> str:
-        return self.at[SHARES.index(0.5)]
+    def p50(self) -> str:
+        return self.values[50]
 
     @property
-    def high(self) -> str:
-        return self.at[SHARES.index(0.95)]
+    def p95(self) -> str:
+        return self.values[95]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of the pictures, and one row of the tables beneath."""
+    """One step of the charts, and one row of the data table."""
 
     at: datetime
     granted: int
     refused: int
     granted_bar: charts.Bar | None
     refused_bar: charts.Bar | None
+    # p50 and p95.
     hold: tuple[float, float] | None
     hold_bar: charts.Bar | None
     wait: tuple[float, float] | None
@@ -110,21 +111,21 @@ class Contention:
 
     @property
     def refused_percent(self) -> float:
-        """Of all claims that were decided."""
+        """Of all claims that were answered."""
         return round(100 * self.refused / (self.granted + self.refused), 1) if self.refused else 0.0
 
     @property
-    def anything(self) -> bool:
+    def has_data(self) -> bool:
         return bool(self.granted or self.refused or self.hold.count or self.wait.count)
 
 
 def contention(*, space: Space, window: Window) -> Contention:
-    asked: dict[str, Any] = {"space_id": space.pk, "span": window.span, "step": window.step}
-    counts = fetch("contention/counts", _Counts, asked)
-    durations = fetch("contention/durations", _Durations, asked)
-    names = fetch("contention/names", ContendedName, {**asked, "rows": NAMES})
-    hold, hold_spans = _spread(durations, Measure.HOLD, counts)
-    wait, wait_spans = _spread(durations, Measure.WAIT, counts)
+    parameters: dict[str, Any] = {"space_id": space.pk, "span": window.span, "step": window.step}
+    counts = fetch("contention/counts", _Counts, parameters)
+    durations = fetch("contention/durations", _Durations, parameters)
+    names = fetch("contention/names", ContendedName, {**parameters, "rows": MAX_NAMES})
+    hold, hold_spans = _percentiles(durations, Measure.HOLD, counts)
+    wait, wait_spans = _percentiles(durations, Measure.WAIT, counts)
     hold_scale, wait_scale = charts.Scale.around(hold_spans), charts.Scale.around(wait_spans)
     top = charts.round_top(max((step.granted + step.refused for step in counts), default=0))
     stacks = charts.stacks([(step.granted, step.refused) for step in counts], top=top)
@@ -136,8 +137,8 @@ def contention(*, space: Space, window: Window) -> Contention:
         refused=sum(step.refused for step in counts),
         hold=hold,
         wait=wait,
-        most_refused=sorted((name for name in names if name.refused), key=lambda name: -name.refused)[:NAMES],
-        most_waited=sorted((name for name in names if name.waited), key=lambda name: -name.waited)[:NAMES],
+        most_refused=sorted((name for name in names if name.refused), key=lambda name: -name.refused)[:MAX_NAMES],
+        most_waited=sorted((name for name in names if name.waited), key=lambda name: -name.waited)[:MAX_NAMES],
         steps=[
             Step(
                 at=step.at, granted=step.granted, refused=step.refused,
@@ -150,46 +151,47 @@ def contention(*, space: Space, window: Window) -> Contention:
         ],
         labels=_labels([step.at for step in counts], window),
         claims_marks=[
-            charts.Mark(words=f"{top * part // 2:,}", y=charts.HEIGHT * (1 - part / 2)) for part in range(3)
+            charts.Mark(label=f"{top * part // 2:,}", y=charts.HEIGHT * (1 - part / 2)) for part in range(3)
         ],
         hold_marks=_marks(hold_scale),
         wait_marks=_marks(wait_scale),
     )  # fmt: skip
 
 
-def _spread(
+def _percentiles(
     durations: list[_Durations], measure: Measure, counts: list[_Counts]
 ) -> tuple[Quantiles, list[tuple[float, float] | None]]:
-    """All of the window in words, and the median and the 95th percentile of each step."""
+    """Those of the whole window as text, and p50 and p95 of each step."""
     by_step: dict[datetime, dict[int, int]] = defaultdict(dict)
-    together: dict[int, int] = defaultdict(int)
-    for found in durations:
-        if found.measure == measure:
-            by_step[found.at][found.bucket] = found.count
-            together[found.bucket] += found.count
+    window: dict[int, int] = defaultdict(int)
+    for row in durations:
+        if row.measure == measure:
+            by_step[row.at][row.bucket] = row.count
+            window[row.bucket] += row.count
     spans: list[tuple[float, float] | None] = []
     for step in counts:
         low, high = (percentile(by_step[step.at], share) for share in (0.5, 0.95))
         spans.append((low, high) if low is not None and high is not None else None)
-    words = [humanize_ms(value) if value is not None else "" for value in (percentile(together, s) for s in SHARES)]
-    return Quantiles(count=sum(together.values()), at=words), spans
+    values = {number: percentile(window, number / 100) for number in PERCENTILES}
+    texts = {number: "" if value is None else humanize_ms(value) for number, value in values.items()}
+    return Quantiles(count=sum(window.values()), values=texts), spans
 
 
 def _marks(scale: charts.Scale) -> list[charts.Mark]:
     return [
-        charts.Mark(words=_short(moment), y=round(charts.HEIGHT - scale.height(moment), 2)) for moment in scale.moments
+        charts.Mark(label=_format_mark(mark), y=round(charts.HEIGHT - scale.height(mark), 2)) for mark in scale.marks
     ]
 
 
-def _short(milliseconds: float) -> str:
-    """A duration as a scale has it: one unit."""
+def _format_mark(milliseconds: float) -> str:
+    """A round duration in one unit."""
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
         if milliseconds >= size:
             return f"{milliseconds / size:.2g} {unit}".replace("e+01", "0")
     return f"{milliseconds:.0f} ms"
 
 
-def _labels(moments: list[datetime], window: Window) -> list[str]:
-    """Seven from the left end to the right."""
-    every = len(moments) / 6
-    return [moments[int(number * every)].strftime(window.shape) for number in range(6)] + ["now"]
+def _labels(times: list[datetime], window: Window) -> list[str]:
+    """Seven times from the left edge to the right."""
+    every = len(times) / 6
+    return [times[int(number * every)].strftime(window.time_format) for number in range(6)] + ["now"]

@@ -1,8 +1,5 @@
-"""Force-release: take a lock from its holder, with a reason, guarded by the fencing token that was shown.
-
-A page of its own that also fits into a dialog: there, answers are 200 whatever became of it, since htmx and the browser
-would treat anything else as a failed request.
-"""
+"""Force-release of one lock, with a reason and guarded by the fencing token that was shown. In a dialog, or without
+JavaScript on a page of its own."""
 
 from typing import Any
 
@@ -11,66 +8,82 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from locks.dashboard.access import SpaceContext, actor, space_required
-from locks.dashboard.forms import ForceReleaseForm
+from locks.dashboard.dialogs import dialog, refusal
+from locks.dashboard.force_release.forms import ForceReleaseForm
+from locks.dashboard.form_rendering import form_status
 from locks.dashboard.lock.queries import find_lock
 from locks.dashboard.reauthentication.flow import require_reauthentication
-from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.engine import results
 from locks.engine.execution import run
 from locks.engine.operations import force_release as force_release_locks
 from locks.engine.verdicts import Verdict
 from locks.services.force_release import authorized_by, force_release_request
+from locks.services.lock_row import LockRow
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @space_required
-def force_release(request: HttpRequest, place: SpaceContext, name: str) -> HttpResponse:
-    if not place.may_force:
+def force_release(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
+    if not space_context.may_force:
         raise PermissionDenied
-    lock = find_lock(space=place.space, name=name)
+    lock = find_lock(space=space_context.space, name=name)
     if lock is None:
         raise Http404
-    if lock.is_live and (asked := require_reauthentication(request, place)):
-        return asked
-    context: dict[str, Any] = {"name": name, "lock": lock}
-    if request.method != "POST":
-        form = ForceReleaseForm(
-            initial={"fencing_token": lock.fencing_token}, name=name, must_type_name=lock.is_heartbeating
-        )
-        return _answer(request, place, {**context, "form": form})
-    form = ForceReleaseForm(request.POST, name=name, must_type_name=lock.is_heartbeating)
+    if lock.is_live and (response := require_reauthentication(request, space_context)):
+        return response
+    form = ForceReleaseForm(
+        request.POST or None, initial={"fencing_token": lock.fencing_token},
+        name=name, must_type_name=bool(lock.is_heartbeating),
+    )  # fmt: skip
+    if not lock.is_live:
+        return _refuse(request, space_context, name, None, status=409 if form.is_bound else 200)
     if not form.is_valid():
-        return _answer(request, place, {**context, "form": form}, status=422)
-    outcome = _release(request, place, name, form.cleaned_data)
-    match outcome.verdict:
+        context = {"form": form, "lock": lock, "now": lock.now}
+        return dialog(
+            request, space_context, "force_release/form.html", context,
+            title=f"Force-release {name}", stays_open=True, status=form_status(form), **_back(space_context, name),
+        )  # fmt: skip
+    result = _release(request, space_context, name, form.cleaned_data)
+    match result.verdict:
         case Verdict.RELEASED:
-            response = _answer(request, place, {**context, "released": outcome})
-            response["HX-Trigger"] = "octo:changed"
-            return response
+            context = {"name": name, "released": result}
+            return dialog(
+                request, space_context, "force_release/released.html", context,
+                title="Released", **_back(space_context, name),
+            )  # fmt: skip
         case Verdict.FENCING_MISMATCH | Verdict.NOT_HELD:
-            now = find_lock(space=place.space, name=name)
-            return _answer(request, place, {**context, "lock": now, "refused": outcome.verdict}, status=409)
-    raise AssertionError(outcome.verdict)
+            return _refuse(request, space_context, name, find_lock(space=space_context.space, name=name))
+    raise AssertionError(result.verdict)
 
 
-def _release(request: HttpRequest, place: SpaceContext, name: str, fields: dict[str, Any]) -> results.ForceReleased:
-    (outcome,) = run(
-        force_release_locks(
-            [
-                force_release_request(
-                    authorized_by(actor(request), space_id=place.space.pk),
-                    name=name,
-                    reason=fields["reason"],
-                    fencing_token=fields["fencing_token"],
-                    lock_delay_seconds=fields["lock_delay_seconds"],
-                )
-            ]
-        )
+def _refuse(
+    request: HttpRequest, space_context: SpaceContext, name: str, lock: LockRow | None, *, status: int = 409
+) -> HttpResponse:
+    """Nothing was released: there is a new holder, or none."""
+    back = _back(space_context, name)
+    if lock is None or not lock.is_live:
+        text = f"{name} is not held any more: it was released or it expired. The next claim acquires it."
+        return refusal(request, space_context, text, title="Nothing was released", status=status, **back)
+    context = {"lock": lock, "refused": True}
+    return dialog(
+        request, space_context, "force_release/new_holder.html", context,
+        title="Nothing was released", status=status, **back,
+    )  # fmt: skip
+
+
+def _back(space_context: SpaceContext, name: str) -> dict[str, Any]:
+    return {"back_url": space_context.url("lock", name=name), "active_page": "lock"}
+
+
+def _release(
+    request: HttpRequest, space_context: SpaceContext, name: str, cleaned: dict[str, Any]
+) -> results.ForceReleased:
+    force_request = force_release_request(
+        authorized_by(actor(request), space_id=space_context.space.pk),
+        name=name,
+        reason=cleaned["reason"],
+        fencing_token=cleaned["fencing_token"],
+        lock_delay_seconds=cleaned["lock_delay_seconds"],
     )
-    return outcome
-
-
-def _answer(request: HttpRequest, place: SpaceContext, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
-    if is_htmx_target(request, "dialog"):
-        return partial(request, place, "force_release/dialog.html", context)
-    return page(request, place, "force_release/page.html", context, active_page="lock", status=status)
+    (result,) = run(force_release_locks([force_request]))
+    return result

@@ -1,9 +1,9 @@
--- The ended holds of a lock, the latest first. Changes nothing. An event that ends a hold tells all of it.
+-- The ended holds of a lock, the latest first. Changes nothing. The event that ends a hold describes all of it.
 --
--- space_id, name, since (or null), before_at and before_id (or null) to go on from, rows.
+-- space_id; name; since (or null); before_at and before_id (or null): the event after which the page begins; rows.
 SELECT
     id AS event_id,
-    kind AS ending,
+    kind AS end_kind,
     coalesce(owner, '') AS owner,
     metadata,
     fencing_token,

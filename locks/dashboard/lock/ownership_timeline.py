@@ -1,4 +1,4 @@
-"""The ownership ownership_timeline: who held a lock when, as the geometry of a picture."""
+"""The ownership timeline: the holders of a lock over time, as the geometry of a chart."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from typing import Literal
 
 from locks.dashboard.durations import humanize
 from locks.dashboard.lock.queries import Hold
-from locks.dashboard.lock_row import LockRow
 from locks.models import EventKind
+from locks.services.lock_row import LockRow
 
 WIDTH = 1440
-# A hold that is shorter than this would not be seen.
-NARROWEST = 2.0
+# Narrower segments would be invisible.
+MIN_WIDTH = 2.0
 MAX_HOLDS = 2_000
-# The owners that held longest get a colour of their own; all others share the last.
+# The owners that held it longest have a colour each; all others share the last.
 COLOURS = 6
 
 Span = Literal["24h", "7d"]
@@ -30,19 +30,19 @@ class Segment:
 
     @property
     def path(self) -> str:
-        """As text, since there may be thousands."""
+        """A path is shorter than a rect, and there may be thousands."""
         return f"M{self.x} 0h{self.width}v44h-{self.width}z"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cut:
+class ForcedEnd:
     x: float
     label: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """An owner's part of the time: the numbers beneath the picture."""
+    """The time an owner held it, for the table below the chart."""
 
     owner: str
     colour: int
@@ -54,16 +54,16 @@ class Share:
 @dataclass(frozen=True, kw_only=True)
 class OwnershipTimeline:
     segments: list[Segment]
-    cuts: list[Cut]
+    forced_ends: list[ForcedEnd]
     shares: list[Share]
     labels: list[str]
-    # More holds than a picture can show: it begins where the oldest of the latest ones began.
-    begins_late: bool
+    # There were more holds than the chart shows; it has the latest ones.
+    is_truncated: bool
     free_percent: float
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class _Interval:
     owner: str
     begin: datetime
     end: datetime
@@ -74,66 +74,66 @@ def ownership_timeline(
 ) -> OwnershipTimeline:
     """`ended` are the holds that ended in the span, the latest first."""
     begin = now - SPANS[span]
-    stretches = [_Stretch(hold.owner, max(hold.began_at, begin), hold.ended_at) for hold in reversed(ended)]
+    intervals = [_Interval(hold.owner, max(hold.began_at, begin), hold.ended_at) for hold in reversed(ended)]
     if current is not None and current.acquired_at is not None and current.effective_expires_at is not None:
-        stretches.append(
-            _Stretch(current.owner or "", max(current.acquired_at, begin), min(now, current.effective_expires_at))
+        intervals.append(
+            _Interval(current.owner or "", max(current.acquired_at, begin), min(now, current.effective_expires_at))
         )
-    stretches = [stretch for stretch in stretches if stretch.end > begin]
-    shares = _shares(stretches, SPANS[span])
+    intervals = [interval for interval in intervals if interval.end > begin]
+    shares = _shares(intervals, SPANS[span])
     colours = {share.owner: share.colour for share in shares}
     scale = WIDTH / SPANS[span].total_seconds()
     return OwnershipTimeline(
         segments=[
             Segment(
-                x=round((stretch.begin - begin).total_seconds() * scale, 1),
-                width=round(max(NARROWEST, (stretch.end - stretch.begin).total_seconds() * scale), 1),
-                colour=colours[stretch.owner],
-                label=f"{stretch.owner}, {_clock(stretch.begin)} to {_clock(stretch.end)} "
-                f"({humanize((stretch.end - stretch.begin).total_seconds())})",
+                x=round((interval.begin - begin).total_seconds() * scale, 1),
+                width=round(max(MIN_WIDTH, (interval.end - interval.begin).total_seconds() * scale), 1),
+                colour=colours[interval.owner],
+                label=f"{interval.owner}, {_time(interval.begin)} to {_time(interval.end)} "
+                f"({humanize((interval.end - interval.begin).total_seconds())})",
             )
-            for stretch in stretches
+            for interval in intervals
         ],
-        cuts=[
-            Cut(
+        forced_ends=[
+            ForcedEnd(
                 x=round((hold.ended_at - begin).total_seconds() * scale, 1),
-                label=f"{_clock(hold.ended_at)}: {hold.actor_name} took it from {hold.owner}. {hold.reason}",
+                label=f"{_time(hold.ended_at)}: force-released from {hold.owner} by {hold.actor_name}. {hold.reason}",
             )
             for hold in ended
-            if hold.ending == EventKind.FORCE_RELEASED
+            if hold.end_kind == EventKind.FORCE_RELEASED
         ],
         shares=shares,
         labels=_labels(begin, span),
-        begins_late=len(ended) >= MAX_HOLDS,
+        is_truncated=len(ended) >= MAX_HOLDS,
         free_percent=round(100 - sum(share.percent for share in shares), 1),
     )
 
 
-def _shares(stretches: Sequence[_Stretch], span: timedelta) -> list[Share]:
+def _shares(intervals: Sequence[_Interval], span: timedelta) -> list[Share]:
     seconds: dict[str, float] = {}
     holds: dict[str, int] = {}
-    for stretch in stretches:
-        seconds[stretch.owner] = seconds.get(stretch.owner, 0) + (stretch.end - stretch.begin).total_seconds()
-        holds[stretch.owner] = holds.get(stretch.owner, 0) + 1
+    for interval in intervals:
+        seconds[interval.owner] = seconds.get(interval.owner, 0) + (interval.end - interval.begin).total_seconds()
+        holds[interval.owner] = holds.get(interval.owner, 0) + 1
     ranked = sorted(seconds, key=lambda owner: -seconds[owner])
     return [
         Share(
             owner=owner,
-            colour=min(place, COLOURS),
+            colour=min(rank, COLOURS),
             holds=holds[owner],
             time=humanize(seconds[owner]),
             percent=round(100 * seconds[owner] / span.total_seconds(), 1),
         )
-        for place, owner in enumerate(ranked, start=1)
+        for rank, owner in enumerate(ranked, start=1)
     ]
 
 
 def _labels(begin: datetime, span: str) -> list[str]:
-    """Seven moments from the left end to the right."""
+    """Seven times from the left edge to the right."""
     step = SPANS[span] / 6
-    shape = "%H:%M" if span == "24h" else "%d %b"
-    return [(begin + step * number).strftime(shape) for number in range(6)] + ["now"]
+    time_format = "%H:%M" if span == "24h" else "%d %b"
+    return [(begin + step * number).strftime(time_format) for number in range(6)] + ["now"]
 
 
-def _clock(moment: datetime) -> str:
+def _time(moment: datetime) -> str:
     return moment.strftime("%d %b %H:%M:%S")

@@ -1,4 +1,4 @@
-"""Lock: one name, how it stands and what became of it before."""
+"""Lock: the state and the history of one lock."""
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
@@ -6,41 +6,40 @@ from django.views.decorators.http import require_safe
 
 from locks.dashboard.access import SpaceContext, space_required
 from locks.dashboard.lock.ownership_timeline import MAX_HOLDS, SPANS, ownership_timeline
-from locks.dashboard.lock.queries import HOLDS, find_lock, has_history, holds, next_step_text, percentiles, waiters
-from locks.dashboard.lock_row import longest_hold_ends_at
+from locks.dashboard.lock.queries import HOLDS, ended_holds, find_lock, has_history, percentiles
 from locks.dashboard.rendering import is_htmx_target, page, partial
+from locks.dashboard.waiters import waiters_of
 from locks.pagination import TimeCursor, decode_or_none
 
 
 @require_safe
 @space_required
-def lock(request: HttpRequest, place: SpaceContext, name: str) -> HttpResponse:
-    space = place.space
-    found = find_lock(space=space, name=name)
-    if found is None and not has_history(space=space, name=name):
+def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
+    space = space_context.space
+    row = find_lock(space=space, name=name)
+    if row is None and not has_history(space=space, name=name):
         raise Http404
     span = request.GET.get("span", "24h")
     if span not in SPANS:
         span = "24h"
-    # Without a row there is no clock of the database at hand; the picture is not that exact.
-    now = found.now if found else timezone.now()
-    recent = holds(space=space, name=name, since=now - SPANS[span], limit=MAX_HOLDS)
+    # Without a row the database's clock was not read; for the timeline the server's is exact enough.
+    now = row.now if row else timezone.now()
+    recent = ended_holds(space=space, name=name, since=now - SPANS[span], limit=MAX_HOLDS)
     cursor = decode_or_none(request.GET.get("before"), TimeCursor)
-    listed = holds(space=space, name=name, cursor=cursor, limit=HOLDS + 1)
+    listed = ended_holds(space=space, name=name, cursor=cursor, limit=HOLDS + 1)
     context = {
         "name": name,
-        "lock": found,
+        "lock": row,
         "now": now,
-        "next": next_step_text(found) if found else "Nobody holds it; the next claim takes it.",
-        "longest_hold_ends_at": longest_hold_ends_at(found, space) if found else None,
-        "waiters": waiters(space=space, name=name, now=now) if found and found.waiters else [],
-        "ribbon": ownership_timeline(ended=recent, current=found, now=now, span=span),
+        "max_hold_ends_at": row.max_hold_ends_at(space) if row else None,
+        "waiters": waiters_of(space=space, names=[name])[name] if row and row.waiters else [],
+        "timeline": ownership_timeline(ended=recent, current=row, now=now, span=span),
         "span": span,
         "spans": list(SPANS),
         "percentiles": percentiles(recent),
         "holds": listed[:HOLDS],
         "older": listed[HOLDS - 1].cursor if len(listed) > HOLDS else None,
     }
-    if is_htmx_target(request, "board"):
-        return partial(request, place, "lock/story.html", context)
-    return page(request, place, "lock/page.html", context, active_page="lock")
+    if is_htmx_target(request, "live-content"):
+        return partial(request, space_context, "lock/lock_detail.html", context)
+    return page(request, space_context, "lock/page.html", context, active_page="lock")

@@ -1,12 +1,11 @@
--- A space in five numbers. Changes nothing. Counts of locks follow from their rows, so they are never behind.
+-- The counters of a space. Changes nothing. Counted from the rows themselves, so they are never behind.
 SELECT
     held.held,
     held.expiring,
     held.overdue,
     (SELECT count(*) FROM octo_lock
-     WHERE space_id = %(space_id)s AND lease_id IS NULL AND available_at > statement_timestamp()) AS closed,
-    (SELECT count(*) FROM octo_waiter
-     WHERE space_id = %(space_id)s AND handed_lease_id IS NULL AND deadline_at > statement_timestamp()) AS waiting,
+     WHERE space_id = %(space_id)s AND lease_id IS NULL AND available_at > statement_timestamp()) AS cooldown,
+    (SELECT count(*) FROM octo_queued_waiter WHERE space_id = %(space_id)s) AS waiting,
     statement_timestamp() AS now
 FROM (
     SELECT

@@ -1,7 +1,6 @@
--- What was granted and what ran out in each of the last sixty minutes, oldest first. Changes nothing.
+-- Grants and expiries in each of the last sixty minutes, oldest first. Changes nothing.
 --
--- No more than the latest hundred thousand events are looked at: where more happened, the earlier minutes count too
--- little.
+-- Reads at most the latest hundred thousand events: in a busier hour the earlier minutes are counted too low.
 SELECT
     59 - age AS minute,
     count(*) FILTER (WHERE kind = 'acquired') AS granted,

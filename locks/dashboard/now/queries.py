@@ -1,198 +1,185 @@
-"""Who owns what, right now: a filter in the address, a page of locks out of the database."""
+"""Now: a page of active locks, and the counters above it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args
-
-from django.http import QueryDict
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from locks.dashboard.database import fetch
 from locks.dashboard.event_text import EventSummary, recent_events
-from locks.dashboard.lock.queries import waiters_of
-from locks.dashboard.lock_row import LockRow
-from locks.dashboard.page_number import LAST_PAGE, parse_page
-from locks.models import Space, Waiter
+from locks.dashboard.filters import Filters
+from locks.dashboard.page_number import LAST_PAGE
+from locks.dashboard.waiters import QueuedWaiter, waiters_of
+from locks.models import Space
+from locks.services.lock_row import LockRow
 
 ROWS = 50
 EXACT_UP_TO = 10_000
-MAX_OPEN = 5
-MAX_TEXT = 256
+MINUTES = 60
 
-Sort = Literal["trouble", "name", "oldest", "newest", "left"]
 SORTS: dict[str, str] = {
-    "trouble": "Trouble first",
+    "severity": "Severity",
     "left": "Least time left",
     "oldest": "Held longest",
     "newest": "Newest",
     "name": "Name",
 }
-assert set(SORTS) == set(get_args(Sort))
 GROUPS: dict[str, str] = {"": "No groups", "owner": "Owner", "prefix": "Prefix"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class LockListFilter:
-    """What the address asks for. Nonsense in it is as good as nothing."""
+class LockListFilters(Filters):
+    """`open` has the ids of the locks whose details are shown."""
+
+    CHOICES = {"sort": SORTS, "group": GROUPS}
+    NARROWING = ("q", "prefix", "owner")
 
     q: str = ""
     prefix: str = ""
     owner: str = ""
-    sort: str = "trouble"
+    sort: str = "severity"
     group: str = ""
-    page: int = 1
-    # The rows that stand open, by the ids of their locks.
-    open: tuple[int, ...] = ()
 
-    @classmethod
-    def of(cls, query: QueryDict) -> "LockListFilter":
-        sort, group = query.get("sort", "trouble"), query.get("group", "")
-        return cls(
-            q=_text(query, "q"),
-            prefix=_text(query, "prefix"),
-            owner=_text(query, "owner"),
-            sort=sort if sort in SORTS else "trouble",
-            group=group if group in GROUPS else "",
-            page=parse_page(query),
-            open=tuple(_ids(query.getlist("open")))[:MAX_OPEN],
-        )
-
-    @property
-    def narrows(self) -> bool:
-        return bool(self.q or self.prefix or self.owner)
-
-    def query(self, **changes: Any) -> str:
-        """The address' query for this filter with changes; what is as usual is left out."""
-        changed = replace(self, **changes)
-        parameters = QueryDict(mutable=True)
-        for field in fields(changed):
-            value = getattr(changed, field.name)
-            if value != field.default:
-                parameters.setlist(field.name, [str(v) for v in (value if isinstance(value, tuple) else (value,))])
-        return f"?{parameters.urlencode()}" if parameters else "?"
-
-    def toggled(self, lock_id: int) -> str:
-        if lock_id in self.open:
-            return self.query(open=tuple(number for number in self.open if number != lock_id))
-        return self.query(open=(*self.open, lock_id)[-MAX_OPEN:])
+    def sql_parameters(self, space: Space) -> dict[str, Any]:
+        return {"space_id": space.pk, "prefix": self.prefix, "owner": self.owner, "search": self.q}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Above the first row of a group on a page; the numbers are those of the whole group."""
+    """Shown above the first row of a group on a page; the numbers are those of the whole group."""
 
     label: str
-    number: int
-    troubled: int
-    # Leads to the group alone; None for what has no owner or no prefix.
-    query: str | None
+    size: int
+    alerts: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
     lock: LockRow
-    heading: Group | None
-    toggle: str
-    owner_query: str
-    # Of an open row; otherwise None.
-    latest: list[EventSummary] | None
-    waiters: list[Waiter]
+    group: Group | None
+    # The value of `open` once this row was opened or closed.
+    toggled: tuple[str, ...]
+    # None while the details are closed.
+    recent_events: list[EventSummary] | None
+    waiters: list[QueuedWaiter]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LockList:
     rows: list[Row]
-    # None: nobody narrowed it down, so the counters say it.
-    found: int | None
-    previous: str | None
-    next: str | None
+    # None without a filter: then the counters have the number.
+    total: int | None
     first: int
+    has_next: bool
 
     @property
     def last(self) -> int:
         return self.first + len(self.rows) - 1
 
     @property
-    def found_in_words(self) -> str:
-        assert self.found is not None
-        return f"more than {EXACT_UP_TO:,}" if self.found > EXACT_UP_TO else f"{self.found:,}"
+    def total_text(self) -> str:
+        assert self.total is not None
+        return f"more than {EXACT_UP_TO:,}" if self.total > EXACT_UP_TO else f"{self.total:,}"
 
 
-def parameters_of(*, space: Space, wanted: LockListFilter) -> dict[str, Any]:
-    """The filter as the statements take it."""
-    pattern = wanted.q.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
-    return {
-        "space_id": space.pk, "prefix": wanted.prefix, "owner": wanted.owner, "search": wanted.q,
-        "pattern": f"%{pattern}%", "plain": wanted.q.isascii(),
-    }  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Counters:
+    held: int
+    expiring: int
+    overdue: int
+    cooldown: int
+    waiting: int
+    now: datetime
+
+    @property
+    def active(self) -> int:
+        """What the list shows without a filter."""
+        return self.held + self.overdue + self.cooldown
 
 
-def lock_list(*, space: Space, wanted: LockListFilter) -> LockList:
-    asked = parameters_of(space=space, wanted=wanted)
-    skipped = (wanted.page - 1) * ROWS
-    page_of = {**asked, "sort": wanted.sort, "rows": ROWS + 1, "skipped": skipped}
-    if wanted.group:
-        grouped = [
-            _grouped(row, wanted) for row in fetch("now/lock_list_grouped", dict, {**page_of, "group": wanted.group})
-        ]
-        holdings = [lock for lock, _heading in grouped]
-        headings = [
-            heading if place == 0 or heading.label != grouped[place - 1][1].label else None
-            for place, (_lock, heading) in enumerate(grouped)
-        ]
+@dataclass(frozen=True, kw_only=True)
+class GrantRate:
+    """Grants in each of the last sixty minutes, oldest first."""
+
+    granted: list[int]
+    expired: int
+
+    @property
+    def latest(self) -> int:
+        """Of the last complete minute: the current one would always look like a drop."""
+        return self.granted[-2]
+
+    @property
+    def peak(self) -> int:
+        return max(self.granted)
+
+    @property
+    def bars(self) -> list[tuple[int, float, float]]:
+        """x, y and height in a chart that is sixty wide and twenty high; a minute with any grant is visible."""
+        peak = self.peak or 1
+        heights = [max(1.5, 20 * count / peak) if count else 0.0 for count in self.granted]
+        return [(x, round(20 - height, 2), round(height, 2)) for x, height in enumerate(heights)]
+
+
+def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
+    parameters = filters.sql_parameters(space)
+    skipped = (filters.page - 1) * ROWS
+    page = {**parameters, "sort": filters.sort, "rows": ROWS + 1, "skipped": skipped}
+    groups: list[Group | None]
+    if filters.group:
+        rows = fetch("now/lock_list_grouped", dict[str, Any], {**page, "group_by": filters.group})
+        groups = _first_of_each([_pop_group(row) for row in rows])
+        locks = [LockRow(**row) for row in rows]
     else:
-        holdings = fetch("now/lock_list", LockRow, page_of)
-        headings = [None] * len(holdings)
-    shown = holdings[:ROWS]
-    open_names = [lock.name for lock in shown if lock.id in wanted.open]
-    opened = recent_events(space=space, names=open_names)
-    in_line = waiters_of(space=space, names=open_names, now=shown[0].now) if open_names else {}
+        locks = fetch("now/lock_list", LockRow, page)
+        groups = [None] * len(locks)
+    shown = locks[:ROWS]
+    open_names = [lock.name for lock in shown if str(lock.id) in filters.open]
+    events = recent_events(space=space, names=open_names)
+    waiters = waiters_of(space=space, names=open_names)
     return LockList(
         rows=[
             Row(
                 lock=lock,
-                heading=heading,
-                toggle=wanted.toggled(lock.id),
-                owner_query=wanted.query(owner=lock.owner or "", page=1, open=()),
-                latest=opened.get(lock.name, []) if lock.id in wanted.open else None,
-                waiters=in_line.get(lock.name, []),
+                group=group,
+                toggled=filters.toggle(str(lock.id)),
+                recent_events=events.get(lock.name),
+                waiters=waiters.get(lock.name, []),
             )
-            for lock, heading in zip(shown, headings[:ROWS], strict=True)
+            for lock, group in zip(shown, groups[:ROWS], strict=True)
         ],
-        found=_found(asked, skipped=skipped, holdings=holdings) if wanted.narrows else None,
-        previous=wanted.query(page=wanted.page - 1, open=()) if wanted.page > 1 else None,
-        next=wanted.query(page=wanted.page + 1, open=()) if len(holdings) > ROWS and wanted.page < LAST_PAGE else None,
+        total=_total(parameters, skipped=skipped, locks=locks) if filters.is_filtered else None,
         first=skipped + 1,
+        has_next=len(locks) > ROWS and filters.page < LAST_PAGE,
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Size:
-    number: int
+def counters(*, space: Space) -> Counters:
+    (answer,) = fetch("now/counters", Counters, {"space_id": space.pk})
+    return answer
 
 
-def _found(asked: dict[str, Any], *, skipped: int, holdings: list[LockRow]) -> int:
-    """Counted only where the page does not show it: to count means to look at everything once more."""
-    if len(holdings) <= ROWS and (holdings or not skipped):
-        return skipped + len(holdings)
-    (found,) = fetch("now/lock_list_size", _Size, asked)
-    return found.number
+def grants_per_minute(*, space: Space) -> GrantRate:
+    granted = [0] * MINUTES
+    expired = 0
+    for row in fetch("now/grants_per_minute", dict[str, int], {"space_id": space.pk}):
+        granted[row["minute"]] = row["granted"]
+        expired += row["expired"]
+    return GrantRate(granted=granted, expired=expired)
 
 
-def _grouped(row: dict[str, Any], wanted: LockListFilter) -> tuple[LockRow, Group]:
-    label = row.pop("label")
-    heading = Group(
-        label=label,
-        number=row.pop("number"),
-        troubled=row.pop("troubled"),
-        query=wanted.query(**{wanted.group: label, "group": "", "page": 1, "open": ()}) if label else None,
-    )
-    return LockRow(**row), heading
+def _total(parameters: dict[str, Any], *, skipped: int, locks: list[LockRow]) -> int:
+    """Counted only if this page does not show it, since to count means to read all locks again."""
+    if len(locks) <= ROWS and (locks or not skipped):
+        return skipped + len(locks)
+    (row,) = fetch("now/lock_list_size", dict[str, int], parameters)
+    return row["number"]
 
 
-def _text(query: QueryDict, name: str) -> str:
-    # Postgres takes no null character in a text, and no name or owner has one.
-    return query.get(name, "").replace("\0", "").strip()[:MAX_TEXT]
+def _pop_group(row: dict[str, Any]) -> Group:
+    return Group(label=row.pop("label"), size=row.pop("group_size"), alerts=row.pop("group_alerts"))
 
 
-def _ids(values: Iterable[str]) -> Iterable[int]:
-    return (int(value) for value in values if value.isascii() and value.isdigit() and len(value) < 19)
+def _first_of_each(groups: list[Group]) -> list[Group | None]:
+    before: Iterable[Group | None] = [None, *groups]
+    return [group if group != previous else None for group, previous in zip(groups, before, strict=False)]

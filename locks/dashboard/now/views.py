@@ -1,32 +1,32 @@
-"""Now: who owns what."""
+"""Now: the active locks of a space."""
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from locks.dashboard.access import SpaceContext, space_required
-from locks.dashboard.now.counters import counters, grants_per_minute
-from locks.dashboard.now.queries import GROUPS, SORTS, LockListFilter, lock_list
+from locks.dashboard.now.queries import GROUPS, SORTS, LockListFilters, counters, grants_per_minute, lock_list
 from locks.dashboard.rendering import is_htmx_target, page, partial
 
 
 @require_safe
 @space_required
-def now(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    wanted = LockListFilter.of(request.GET)
-    found = lock_list(space=place.space, wanted=wanted)
-    counted = counters(space=place.space)
+def now(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    space = space_context.space
+    filters = LockListFilters.of(request.GET)
+    listed = lock_list(space=space, filters=filters)
+    counted = counters(space=space)
     context = {
-        "wanted": wanted,
-        "board": found,
+        "filters": filters,
+        "lock_list": listed,
         "counters": counted,
-        "pulse": grants_per_minute(space=place.space),
+        "grant_rate": grants_per_minute(space=space),
         "sorts": SORTS,
         "groups": GROUPS,
-        # To release all that the filter finds, and not only what is ticked.
-        "filter_fields": [("q", wanted.q), ("prefix", wanted.prefix), ("owner", wanted.owner)],
-        "all_number": counted.held if found.found is None else found.found,
-        "all_words": "that match" if wanted.narrows else "that are held",
+        # For the button that releases all locks of the filter rather than the selected ones.
+        "filter_fields": [("q", filters.q), ("prefix", filters.prefix), ("owner", filters.owner)],
+        "total": counted.held if listed.total is None else listed.total,
+        "total_label": "matching" if filters.is_filtered else "held",
     }
-    if is_htmx_target(request, "board"):
-        return partial(request, place, "now/lock_list.html", context)
-    return page(request, place, "now/page.html", context, active_page="now")
+    if is_htmx_target(request, "live-content"):
+        return partial(request, space_context, "now/lock_list.html", context)
+    return page(request, space_context, "now/page.html", context, active_page="now")

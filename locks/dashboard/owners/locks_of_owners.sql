@@ -1,19 +1,16 @@
--- The first locks of each of some owners, those that end first before the others. Changes nothing.
+-- The first locks of each of some owners, those that end first on top. Changes nothing.
 --
--- space_id, owners and holder_ids (in pairs), each: the most locks of one.
-SELECT
-    id, name, fencing_token, owner, holder_id, metadata, effective_ttl, acquired_at, last_heartbeat_at, effective_expires_at,
-    effective_expires_at + lock_delay_seconds * interval '1 second' AS available_at, renewals, bound_session_id IS NOT NULL AS in_session,
-    octo_severity_name(severity) AS state, 0 AS waiters,
-    statement_timestamp() AS now
+-- space_id; owners and holder_ids in pairs; each: the maximum for one owner.
+SELECT lock.*
 FROM (
     SELECT
-        lock.*,
-        row_number() OVER (PARTITION BY lock.owner, lock.holder_id ORDER BY lock.effective_expires_at, lock.name) AS place
-    FROM octo_lock_state AS lock
-    JOIN unnest(%(owners)s::text[], %(holder_ids)s::text[]) AS wanted (owner, holder_id)
-        ON wanted.owner = lock.owner AND wanted.holder_id = lock.holder_id
-    WHERE lock.space_id = %(space_id)s AND lock.lease_id IS NOT NULL
+        state.id,
+        row_number() OVER (PARTITION BY state.owner, state.holder_id ORDER BY state.effective_expires_at, state.name) AS position
+    FROM octo_lock_state AS state
+    JOIN unnest(%(owners)s::text[], %(holder_ids)s::text[]) AS requested (owner, holder_id)
+        ON requested.owner = state.owner AND requested.holder_id = state.holder_id
+    WHERE state.space_id = %(space_id)s AND state.lease_id IS NOT NULL
 ) AS numbered
-WHERE place <= %(each)s
-ORDER BY owner, holder_id, place
+JOIN octo_lock_row AS lock ON lock.id = numbered.id
+WHERE numbered.position <= %(each)s
+ORDER BY lock.owner, lock.holder_id, numbered.position

@@ -1,22 +1,17 @@
-"""Who is at work in a space: each owner under each token and session, and whether it is still heard of."""
+"""Owners: each owner under each token and session, with its heartbeats and what it holds."""
 
 import hashlib
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
-
-from django.http import QueryDict
 
 from locks.dashboard.database import fetch
-from locks.dashboard.lock_row import LockRow
-from locks.dashboard.page_number import parse_page
+from locks.dashboard.filters import Filters
 from locks.models import Space
+from locks.services.lock_row import LockRow
 
 ROWS = 50
-MAX_OPEN = 5
 LOCKS_SHOWN = 20
-MAX_TEXT = 256
 
 SORTS: dict[str, str] = {
     "silent": "Silent first",
@@ -27,7 +22,7 @@ SORTS: dict[str, str] = {
 
 
 class OwnerStatus(StrEnum):
-    """`silent`: it holds locks and has renewed none of them in time."""
+    """`silent`: it holds locks, and the heartbeats of all of them are late."""
 
     ALIVE = "alive"
     SILENT = "silent"
@@ -35,7 +30,7 @@ class OwnerStatus(StrEnum):
     IDLE = "idle"
 
     @property
-    def word(self) -> str:
+    def label(self) -> str:
         return self.value.capitalize()
 
     @property
@@ -44,30 +39,14 @@ class OwnerStatus(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnersFilter:
+class OwnersFilters(Filters):
+    """`open` has the keys of the owners whose locks are shown."""
+
+    CHOICES = {"sort": SORTS}
+    NARROWING = ("q",)
+
     q: str = ""
     sort: str = "silent"
-    page: int = 1
-    open: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, query: QueryDict) -> "OwnersFilter":
-        sort = query.get("sort", "silent")
-        return cls(
-            q=query.get("q", "").replace("\0", "").strip()[:MAX_TEXT],
-            sort=sort if sort in SORTS else "silent",
-            page=parse_page(query),
-            open=tuple(query.getlist("open"))[:MAX_OPEN],
-        )
-
-    def query(self, **changes: Any) -> str:
-        changed = replace(self, **changes)
-        parameters = QueryDict(mutable=True)
-        for field in fields(changed):
-            value = getattr(changed, field.name)
-            if value != field.default:
-                parameters.setlist(field.name, [str(v) for v in (value if isinstance(value, tuple) else (value,))])
-        return f"?{parameters.urlencode()}" if parameters else "?"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,87 +56,78 @@ class Owner:
     in_session: bool
     holding: int
     overdue: int
-    beating: int
+    heartbeating: int
     waiting: int
     last_heartbeat_at: datetime | None
     since: datetime | None
     token_name: str
-    token_is_dead: bool
-    found: int
+    token_is_invalid: bool
+    total: int
     now: datetime
 
     @property
     def key(self) -> str:
-        """For ids and addresses: owners may have any characters in their names."""
+        """For element ids and URLs: the name of an owner may have any characters."""
         return hashlib.sha256(f"{self.holder_id} {self.owner}".encode()).hexdigest()[:16]
 
     @property
-    def tick(self) -> str:
+    def selection_value(self) -> str:
         return f"{self.holder_id}:{self.owner}"
 
     @property
-    def pulse(self) -> OwnerStatus:
+    def status(self) -> OwnerStatus:
         if self.holding or self.overdue:
-            return OwnerStatus.ALIVE if self.beating else OwnerStatus.SILENT
+            return OwnerStatus.ALIVE if self.heartbeating else OwnerStatus.SILENT
         return OwnerStatus.WAITING if self.waiting else OwnerStatus.IDLE
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnerRow:
     owner: Owner
-    toggle: str
-    # Of an open row; otherwise None.
+    # The value of `open` once this row was opened or closed.
+    toggled: tuple[str, ...]
+    # None while the row is closed.
     locks: list[LockRow] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Owners:
     rows: list[OwnerRow]
-    found: int
+    total: int
     first: int
-    previous: str | None
-    next: str | None
+    has_next: bool
 
     @property
     def last(self) -> int:
         return self.first + len(self.rows) - 1
 
 
-def owners(*, space: Space, wanted: OwnersFilter) -> Owners:
-    pattern = wanted.q.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
-    skipped = (wanted.page - 1) * ROWS
-    asked = {"space_id": space.pk, "search": wanted.q, "pattern": f"%{pattern}%", "sort": wanted.sort,
-             "rows": ROWS, "skipped": skipped}  # fmt: skip
-    shown = fetch("owners/owners", Owner, asked)
-    found = shown[0].found if shown else 0
-    locks = _locks_of([owner for owner in shown if owner.key in wanted.open], space=space)
+def owners(*, space: Space, filters: OwnersFilters) -> Owners:
+    skipped = (filters.page - 1) * ROWS
+    parameters = {"space_id": space.pk, "search": filters.q, "sort": filters.sort, "rows": ROWS, "skipped": skipped}
+    listed = fetch("owners/owners", Owner, parameters)
+    total = listed[0].total if listed else 0
+    locks = _locks_of([owner for owner in listed if owner.key in filters.open], space=space)
     return Owners(
-        rows=[
-            OwnerRow(
-                owner=owner,
-                toggle=wanted.query(open=_toggled(wanted.open, owner.key)),
-                locks=locks.get((owner.owner, owner.holder_id), []) if owner.key in wanted.open else None,
-            )
-            for owner in shown
-        ],
-        found=found,
+        rows=[OwnerRow(owner=owner, toggled=filters.toggle(owner.key), locks=locks.get(owner.key)) for owner in listed],
+        total=total,
         first=skipped + 1,
-        previous=wanted.query(page=wanted.page - 1, open=()) if wanted.page > 1 else None,
-        next=wanted.query(page=wanted.page + 1, open=()) if found > skipped + ROWS else None,
+        has_next=total > skipped + ROWS,
     )
 
 
-def _toggled(opened: tuple[str, ...], key: str) -> tuple[str, ...]:
-    return tuple(one for one in opened if one != key) if key in opened else (*opened, key)[-MAX_OPEN:]
-
-
-def _locks_of(opened: list[Owner], *, space: Space) -> dict[tuple[str, str], list[LockRow]]:
+def _locks_of(opened: list[Owner], *, space: Space) -> dict[str, list[LockRow]]:
+    """By the owner's key."""
     if not opened:
         return {}
-    asked = {"space_id": space.pk, "owners": [owner.owner for owner in opened], "each": LOCKS_SHOWN,
-             "holder_ids": [owner.holder_id for owner in opened]}  # fmt: skip
-    found: dict[tuple[str, str], list[LockRow]] = {}
-    for row in fetch("owners/locks_of_owners", dict, asked):
-        holder = (row["owner"], row.pop("holder_id"))
-        found.setdefault(holder, []).append(LockRow(**row))
-    return found
+    locks: dict[str, list[LockRow]] = {owner.key: [] for owner in opened}
+    keys = {(owner.owner, owner.holder_id): owner.key for owner in opened}
+    parameters = {
+        "space_id": space.pk, "owners": [owner for owner, _ in keys],
+        "holder_ids": [holder_id for _, holder_id in keys], "each": LOCKS_SHOWN,
+    }  # fmt: skip
+    for lock in fetch("owners/locks_of_owners", LockRow, parameters):
+        assert lock.owner is not None
+        assert lock.holder_id is not None
+        locks[keys[lock.owner, lock.holder_id]].append(lock)
+    return locks

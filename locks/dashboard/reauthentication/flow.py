@@ -1,9 +1,9 @@
-"""Asks who is there once more before a sensitive act, and then goes on with what was asked.
+"""Asks for the password again before a sensitive action, then continues with the interrupted request.
 
-`recently_confirmed` goes right above the view, under `in_space` or `signed_in`. Somebody whose last proof is older than
-fifteen minutes gets a form instead of the answer: a page, or a part of it if htmx asks, which then opens the dialog.
-What was posted is carried along in that form, so nothing that was typed is lost: with the right proof the very same
-request goes through. Do not put it on a view that is posted secrets; those ask for the password themselves.
+`recently_confirmed` goes directly above the view, below `space_required` or `login_required`. A user who authenticated
+more than fifteen minutes ago gets a form instead of the response: a page, or, if htmx asks, a dialog. The form carries
+the posted fields, so with the right password the same request goes through and nothing typed is lost. Not for views
+that are posted secrets; those ask for the password in their own form.
 """
 
 from collections.abc import Mapping
@@ -13,112 +13,118 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
-from django.shortcuts import render
+from django.urls import reverse
 
-from locks.dashboard.access import SpaceContext, View, actor, address_of, current_user
-from locks.dashboard.auth.credentials import passkey_of, providers_of
-from locks.dashboard.rendering import is_htmx_target, page
+from locks.dashboard.access import SpaceContext, View, actor, current_user, parse_url
+from locks.dashboard.dialogs import dialog
+from locks.dashboard.mfa.passkeys import verify_passkey
+from locks.dashboard.reauthentication.forms import MAX_CODE, ConfirmCodeForm, ConfirmPasswordForm
+from locks.dashboard.rendering import is_htmx_target
+from locks.dashboard.social_accounts.queries import providers_of
 from locks.models import User
-from locks.services import reauthentication as proof
+from locks.services import reauthentication as service
 from locks.services.login_throttle import TooMany
 from locks.services.mfa import Kind, factors_of, use_code
 
-# Fields of the form that asks; everything else in it is what the interrupted form had.
-PROOFS = ("confirm_password", "confirm_code", "confirm_credential")
-OWN_FIELDS = (*PROOFS, "confirm_next", "csrfmiddlewaretoken")
+TITLE = "Confirm it is you"
+# Fields of this form; all others belong to the interrupted one.
+CREDENTIALS = ("confirm_password", "confirm_code", "confirm_credential")
+OWN_FIELDS = (*CREDENTIALS, "confirm_next", "csrfmiddlewaretoken")
 
 
 def recently_confirmed(view: View) -> View:
     @wraps(view)
     def confirmed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        place = next((argument for argument in args if isinstance(argument, SpaceContext)), None)
-        return require_reauthentication(request, place) or view(request, *args, **kwargs)
+        space_context = next((argument for argument in args if isinstance(argument, SpaceContext)), None)
+        return require_reauthentication(request, space_context) or view(request, *args, **kwargs)
 
     return confirmed
 
 
-def require_reauthentication(request: HttpRequest, place: SpaceContext | None = None) -> HttpResponse | None:
-    """For views that want a proof in some cases only: the form that asks, or None if there is no need to."""
-    if request.method != "POST" or not any(name in request.POST for name in PROOFS):
-        return None if proof.is_fresh(request) else ask(request, place)
-    given = request.POST
-    interrupted = given.copy()
+def require_reauthentication(request: HttpRequest, space_context: SpaceContext | None = None) -> HttpResponse | None:
+    """The form that asks, or None if the request may continue."""
+    if request.method != "POST" or not any(name in request.POST for name in CREDENTIALS):
+        return None if service.is_fresh(request) else ask(request, space_context)
+    posted = request.POST
+    interrupted = posted.copy()
     for name in OWN_FIELDS:
         interrupted.pop(name, None)
     request.POST = interrupted  # type: ignore[assignment]
-    if proof.is_fresh(request):
+    if service.is_fresh(request):
         return None
-    outcome = confirm(request, given)
-    return None if outcome.is_right else ask(request, place, outcome=outcome)
+    result = confirm(request, posted)
+    return None if result.is_confirmed else ask(request, space_context, result=result)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What became of a proof. One that has to wait was not looked at."""
-
-    is_right: bool = False
+class Confirmation:
+    is_confirmed: bool = False
+    # Throttled: the credential was not checked.
     wait_seconds: int = 0
 
 
-def confirm(request: HttpRequest, given: Mapping[str, str]) -> Outcome:
-    """With whatever was given: a passkey, the password, or a code for those who have no password."""
+def confirm(request: HttpRequest, posted: Mapping[str, str]) -> Confirmation:
+    """Checks a passkey, the password, or a code of users without a password."""
     user = current_user(request)
-    if credential := given.get("confirm_credential"):
-        method, is_right = "passkey", lambda: passkey_of(user, credential) is not None
+    if credential := posted.get("confirm_credential"):
+        method, is_right = "passkey", lambda: verify_passkey(user, credential) is not None
     elif user.has_usable_password():
-        password = given.get("confirm_password", "")
+        password = posted.get("confirm_password", "")
         method, is_right = "password", lambda: bool(password) and user.check_password(password)
     else:
-        code = given.get("confirm_code", "")[:40]
+        code = posted.get("confirm_code", "")[:MAX_CODE]
         method, is_right = "code", lambda: use_code(user=user, code=code) is not None
     try:
-        right = proof.confirm(request=request, user=user, actor=actor(request), method=method, verify=is_right)
+        is_confirmed = service.confirm(request=request, user=user, actor=actor(request), method=method, verify=is_right)
     except TooMany as refused:
-        return Outcome(wait_seconds=refused.seconds)
-    return Outcome(is_right=right)
+        return Confirmation(wait_seconds=refused.seconds)
+    return Confirmation(is_confirmed=is_confirmed)
 
 
 def ask(
-    request: HttpRequest, place: SpaceContext | None, *, outcome: Outcome | None = None, back: str | None = None
+    request: HttpRequest,
+    space_context: SpaceContext | None,
+    *,
+    result: Confirmation | None = None,
+    next_url: str | None = None,
 ) -> HttpResponse:
-    """The form. It is posted to where the interrupted one was posted, or to the page of its own if nothing was."""
-    posted = request.method == "POST" and back is None
+    """The form. It posts to the URL of the interrupted POST, or else to its own page, which leads to `next_url`."""
+    is_interrupted_post = request.method == "POST" and next_url is None
+    next_url = next_url or request.get_full_path()
     context = {
-        "action": request.get_full_path() if posted else None,
-        "back": back or request.get_full_path(),
-        # After signing in again: the page it was asked on, for what was posted cannot wait so long.
-        "again": _shown_page(request) if posted else back or request.get_full_path(),
-        "carried": _pairs(request.POST) if posted else [],
-        # What goes elsewhere than into the dialog is sent on as a plain form, which every view can answer.
-        "in_dialog": is_htmx_target(request, "dialog"),
-        "failed": outcome is not None and not outcome.wait_seconds,
-        "wait_seconds": outcome.wait_seconds if outcome else 0,
-        **_ways_to_prove(current_user(request)),
+        "action": next_url if is_interrupted_post else reverse("dashboard:confirmation"),
+        "next_url": "" if is_interrupted_post else next_url,
+        # After signing in again: the page with the form, because the posted fields cannot be kept that long.
+        "sign_in_next": _current_page(request) if is_interrupted_post else next_url,
+        "carried": _carried_fields(request.POST) if is_interrupted_post else [],
+        "failed": result is not None and not result.wait_seconds,
+        "wait_seconds": result.wait_seconds if result else 0,
+        **_available_credentials(current_user(request)),
     }
-    if request.headers.get("HX-Request") == "true":
-        response = render(request, "reauthentication/dialog.html", context)
+    is_htmx = request.headers.get("HX-Request") == "true"
+    response = dialog(
+        request, space_context, "reauthentication/dialog.html", context,
+        title=TITLE, back_url=reverse("dashboard:home"), active_page="confirmation",
+        # Outside the dialog the form is sent as a plain one, whose response replaces the page.
+        stays_open=is_htmx_target(request, "dialog"), in_dialog=is_htmx, status=403,
+    )  # fmt: skip
+    if is_htmx:
         response["HX-Retarget"], response["HX-Reswap"] = "#dialog", "innerHTML"
-        return response
-    if place is None:
-        return render(request, "reauthentication/page.html", context, status=403)
-    return page(request, place, "reauthentication/page.html", context, active_page="confirmation", status=403)
+    return response
 
 
-def _pairs(posted: QueryDict) -> list[tuple[str, str]]:
+def _carried_fields(posted: QueryDict) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, values in posted.lists() for value in values if name not in OWN_FIELDS]
 
 
-def _ways_to_prove(user: User) -> dict[str, Any]:
-    """What somebody has to prove themselves with; to whoever has nothing else, their provider is asked again."""
-    has_password = user.has_usable_password()
+def _available_credentials(user: User) -> dict[str, Any]:
+    """What the user can confirm with. Without any of these, they sign in at their provider again."""
     kinds = set(factors_of(user).values_list("type", flat=True)) if settings.MFA_SUPPORTED_TYPES else set()
-    ways: dict[str, Any] = {
-        "has_password": has_password,
-        "has_passkey": Kind.WEBAUTHN in kinds,
-        "has_codes": not has_password and Kind.TOTP in kinds,
-    }
-    return ways if any(ways.values()) else {**ways, "providers": providers_of(user)}
+    form = ConfirmPasswordForm() if user.has_usable_password() else ConfirmCodeForm() if Kind.TOTP in kinds else None
+    has_passkey = Kind.WEBAUTHN in kinds
+    providers = {} if form or has_passkey else providers_of(user)
+    return {"form": form, "has_passkey": has_passkey, "providers": providers}
 
 
-def _shown_page(request: HttpRequest) -> str:
-    return address_of(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path
+def _current_page(request: HttpRequest) -> str:
+    return parse_url(request.headers.get("HX-Current-URL") or request.headers.get("Referer") or "").path

@@ -1,4 +1,4 @@
-"""Stuck: what needs somebody, and putting it off."""
+"""Stuck: the locks that need attention, and snoozing them."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,76 +9,83 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from locks.dashboard.access import SpaceContext, actor, space_required
-from locks.dashboard.forms import SnoozeForm
+from locks.dashboard.dialogs import dialog, refusal
+from locks.dashboard.form_rendering import form_status
 from locks.dashboard.lock.queries import find_lock
 from locks.dashboard.rendering import is_htmx_target, page, partial
-from locks.dashboard.stuck.queries import StuckFilter, inbox
+from locks.dashboard.stuck.forms import SnoozeForm
+from locks.dashboard.stuck.queries import REASONS, ROWS, StuckFilters, describe_reasons
 from locks.services import snooze as snoozing
+from locks.services.stuck import Reason, inbox
 
 
 @require_safe
 @space_required
-def stuck(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    wanted = StuckFilter.of(request.GET)
-    found = inbox(space=place.space, wanted=wanted)
-    # Counted this moment, so the number in the navigation is right at least here.
-    place = replace(place, stuck=found.stuck)
+def stuck(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    filters = StuckFilters.of(request.GET)
+    results = inbox(
+        space=space_context.space, reason=filters.reason, snoozed=filters.snoozed, page=filters.page, limit=ROWS
+    )
+    # Just counted, so the number in the navigation is exact on this page.
+    space_context = replace(space_context, stuck=results.total)
     context = {
-        "wanted": wanted,
-        "inbox": found,
-        "filter_fields": [("reason", wanted.reason)],
-        "all_number": found.number_of(wanted.reason),
-        "all_words": "listed here",
+        "filters": filters,
+        "inbox": results,
+        "items": [(stuck, describe_reasons(stuck)) for stuck in results.locks],
+        "reasons": [(reason, label, results.by_reason[reason]) for reason, label in REASONS.items()],
+        "has_next": results.has_more,
+        # For the button that releases all locks of the filter rather than the selected ones.
+        "filter_fields": [("reason", filters.reason)],
+        "total": results.by_reason[Reason(filters.reason)] if filters.reason else results.total,
+        "total_label": "listed here",
     }
-    if is_htmx_target(request, "board"):
-        return partial(request, place, "stuck/board.html", context)
-    return page(request, place, "stuck/page.html", context, active_page="stuck")
+    if is_htmx_target(request, "live-content"):
+        return partial(request, space_context, "stuck/inbox.html", context)
+    return page(request, space_context, "stuck/page.html", context, active_page="stuck")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @space_required
-def snooze(request: HttpRequest, place: SpaceContext, name: str) -> HttpResponse:
-    """A page of its own that also fits into a dialog, as force-release."""
-    if not place.may_force:
+def snooze(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
+    if not space_context.may_force:
         raise PermissionDenied
-    lock = find_lock(space=place.space, name=name)
+    lock = find_lock(space=space_context.space, name=name)
     if lock is None:
         raise Http404
-    context: dict[str, Any] = {"name": name, "lock": lock}
-    if request.method != "POST":
-        form = SnoozeForm(initial={"fencing_token": lock.fencing_token})
-        return _answer(request, place, {**context, "form": form})
-    form = SnoozeForm(request.POST)
+    back: dict[str, Any] = {"back_url": space_context.url("stuck"), "active_page": "stuck"}
+    form = SnoozeForm(request.POST or None, initial={"fencing_token": lock.fencing_token})
+    if lock.owner is None:
+        return refusal(request, space_context, f"{name} is not held any more.", title="Nothing was snoozed", **back)
     if not form.is_valid():
-        return _answer(request, place, {**context, "form": form}, status=422)
-    wanted = form.cleaned_data
-    if lock.owner is None or lock.fencing_token != wanted["fencing_token"]:
-        return _answer(request, place, {**context, "refused": True}, status=409)
+        context = {"form": form, "lock": lock, "now": lock.now}
+        return dialog(
+            request, space_context, "stuck/snooze.html", context,
+            title=f"Snooze {name}", stays_open=True, status=form_status(form), **back,
+        )  # fmt: skip
+    fencing_token, hours = form.cleaned_data["fencing_token"], form.cleaned_data["hours"]
+    if lock.fencing_token != fencing_token:
+        text = f"{name} has a new holder: {lock.owner} holds it now."
+        return refusal(request, space_context, text, title="Nothing was snoozed", **back)
     snoozing.snooze(
-        space=place.space, lock_name=name, fencing_token=wanted["fencing_token"], owner=lock.owner,
-        hours=wanted["hours"], note=wanted["note"], actor=actor(request),
+        space=space_context.space, lock_name=name, fencing_token=fencing_token, owner=lock.owner,
+        hours=hours, note=form.cleaned_data["note"], actor=actor(request),
     )  # fmt: skip
-    if is_htmx_target(request, "dialog"):
-        response = partial(request, place, "stuck/snooze_dialog.html", {**context, "snoozed": wanted})
-        response["HX-Trigger"] = "octo:changed"
-        return response
-    return redirect(place.url("stuck"))
+    if not is_htmx_target(request, "dialog"):
+        return redirect(back["back_url"])
+    text = f"{name} is out of the inbox for {hours} hour{'s' * (hours > 1)}, or until it has another holder."
+    return dialog(request, space_context, "layouts/dialog_result.html", {"text": text}, title="Snoozed", **back)
 
 
 @require_POST
 @space_required
-def end_snooze(request: HttpRequest, place: SpaceContext, name: str) -> HttpResponse:
-    if not place.may_force:
+def end_snooze(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
+    if not space_context.may_force:
         raise PermissionDenied
     token = request.POST.get("fencing_token", "")
     if not (token.isascii() and token.isdigit() and len(token) < 19):
         raise Http404
-    if not snoozing.end_snooze(space=place.space, lock_name=name, fencing_token=int(token), actor=actor(request)):
+    if not snoozing.end_snooze(
+        space=space_context.space, lock_name=name, fencing_token=int(token), actor=actor(request)
+    ):
         raise Http404
-    return redirect(place.url("stuck"))
-
-
-def _answer(request: HttpRequest, place: SpaceContext, context: dict[str, Any], *, status: int = 200) -> HttpResponse:
-    if is_htmx_target(request, "dialog"):
-        return partial(request, place, "stuck/snooze_dialog.html", context)
-    return page(request, place, "stuck/snooze_page.html", context, active_page="stuck", status=status)
+    return redirect(space_context.url("stuck"))

@@ -1,38 +1,39 @@
-"""A part of the system, what to think of it in a word, and what to do when it is not fine."""
+"""The check of one part of the system: how it is, and what to do if it is not healthy."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
-    FINE = "fine"
-    WATCH = "watch"
-    BAD = "bad"
+class Health(StrEnum):
+    HEALTHY = "healthy"
+    WARNING = "warning"
+    ACTION_REQUIRED = "action-required"
 
     @property
-    def word(self) -> str:
-        return {"fine": "Fine", "watch": "Have an eye on it", "bad": "Needs you"}[self.value]
+    def label(self) -> str:
+        return self.value.replace("-", " ").capitalize()
 
     @property
     def icon(self) -> str:
-        return {"fine": "check", "watch": "expiring", "bad": "overdue"}[self.value]
+        return {"healthy": "check", "warning": "expiring", "action-required": "overdue"}[self.value]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
     key: str
     title: str
-    verdict: Verdict
-    sentence: str
-    # What to do when it is not fine.
+    health: Health
+    text: str
+    # What to do if it is not healthy.
     advice: str = ""
     facts: list[tuple[str, str]] = field(default_factory=list)
 
 
-def worst(checks: list[Check]) -> Verdict:
-    found = {check.verdict for check in checks}
-    return next(verdict for verdict in (Verdict.BAD, Verdict.WATCH, Verdict.FINE) if verdict in found)
+def worst(healths: list[Health]) -> Health:
+    return max(healths, key=list(Health).index)
 
 
-def grade(value: float, *, late: float, bad: float) -> Verdict:
-    return Verdict.FINE if value < late else Verdict.WATCH if value < bad else Verdict.BAD
+def grade(value: float, *, warning: float, critical: float) -> Health:
+    if value < warning:
+        return Health.HEALTHY
+    return Health.WARNING if value < critical else Health.ACTION_REQUIRED

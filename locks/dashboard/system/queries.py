@@ -1,7 +1,7 @@
-"""How the installation is: one check for each part, with a plain verdict and what to do when it is not fine.
+"""The checks that the System page shows.
 
-Everything comes from what /metrics tells (locks.system_state), so page and monitoring cannot disagree. Members see what
-concerns their locks; hosts, sizes and versions are for superusers, whose machine it is.
+All values come from the module that serves /metrics, so that the page and monitoring agree. Members see what concerns
+their locks; hosts, sizes and versions are for superusers.
 """
 
 import platform
@@ -10,71 +10,81 @@ from importlib.metadata import version
 import django
 from django.conf import settings
 
-from locks.dashboard.system import background_checks as background
-from locks.dashboard.system import database_checks as storage
-from locks.dashboard.system.health_checks import Check, Verdict, grade
+from locks.dashboard.system import background_checks, database_checks
+from locks.dashboard.system.health_checks import Check, Health, grade
 from locks.models import Space
 from locks.system_state.counters import Counters, LatestRun
 from locks.system_state.database import DatabaseState
 
+CAPACITY_WARNING, CAPACITY_CRITICAL = 0.8, 1.0
 
-def for_members(now: Counters, *, space: Space, live_locks: int) -> list[Check]:
+
+def checks_for_members(counters: Counters, *, space: Space, live_locks: int) -> list[Check]:
     return [
-        background.sweep(now),
-        background.background(now, with_names=False),
-        background.queue(now),
-        _room(space, live_locks),
-        _kept(),
+        background_checks.sweep(counters),
+        background_checks.background(counters, with_names=False),
+        background_checks.queue(counters),
+        _capacity(space, live_locks),
+        _retention(),
     ]
 
 
-def for_superusers(
-    now: Counters, database: DatabaseState, *, processes: int, streams: int, space: Space, live_locks: int
+def checks_for_superusers(
+    counters: Counters, database: DatabaseState, *, processes: int, streams: int, space: Space, live_locks: int
 ) -> list[Check]:
     return [
-        background.sweep(now), background.background(now, with_names=True), background.queue(now),
-        background.tasks(now), storage.database(database), storage.replication(database), storage.history(database),
-        _serving(processes, streams), _room(space, live_locks),
-    ]  # fmt: skip
+        background_checks.sweep(counters),
+        background_checks.background(counters, with_names=True),
+        background_checks.queue(counters),
+        background_checks.tasks(counters),
+        database_checks.database(database),
+        database_checks.replication(database),
+        database_checks.history(database),
+        _server(processes, streams),
+        _capacity(space, live_locks),
+    ]
 
 
 def versions(database: DatabaseState) -> list[tuple[str, str]]:
-    packages = ("Django", "djangorestframework", "celery", "uvicorn", "psycopg", "django-htmx")
+    packages = ("djangorestframework", "celery", "uvicorn", "psycopg", "django-htmx")
     return [
-        ("Octoadmin", str(settings.VERSION)), ("PostgreSQL", database.version), ("Python", platform.python_version()),
-        *((name, django.get_version() if name == "Django" else version(name)) for name in packages),
-    ]  # fmt: skip
+        ("Octoadmin", str(settings.VERSION)),
+        ("PostgreSQL", database.version),
+        ("Python", platform.python_version()),
+        ("Django", django.get_version()),
+        *((name, version(name)) for name in packages),
+    ]
 
 
-def judged_runs(now: Counters) -> list[tuple[LatestRun, Verdict]]:
-    """Every task's latest run, and what to think of it."""
-    return [(run, background.of_run(run, now)) for run in now.runs]
+def task_runs(counters: Counters) -> list[tuple[LatestRun, Health]]:
+    """The latest run of each task."""
+    return [(run, background_checks.task_health(run, counters)) for run in counters.runs]
 
 
-def _serving(processes: int, streams: int) -> Check:
+def _server(processes: int, streams: int) -> Check:
     return Check(
-        key="serving",
+        key="server",
         title="Server",
-        verdict=Verdict.FINE,
-        sentence=f"{processes} server process{'' if processes == 1 else 'es'} on this machine, {streams} open "
-        f"page{'' if streams == 1 else 's'} being told of changes.",
+        health=Health.HEALTHY,
+        text=f"{processes} server process{'' if processes == 1 else 'es'} on this machine, {streams} connected "
+        f"dashboard page{'' if streams == 1 else 's'}.",
     )
 
 
-def _room(space: Space, live: int) -> Check:
+def _capacity(space: Space, live_locks: int) -> Check:
     return Check(
-        key="room",
-        title="Room in this space",
-        verdict=grade(live / space.max_live_locks, late=0.8, bad=1.0),
-        sentence=f"{live:,} of {space.max_live_locks:,} locks that may be held at the same time.",
-        advice="At the limit, claims are refused. Release what is stuck, or have an admin raise the space's limit.",
+        key="capacity",
+        title="Capacity of this space",
+        health=grade(live_locks / space.max_live_locks, warning=CAPACITY_WARNING, critical=CAPACITY_CRITICAL),
+        text=f"{live_locks:,} of {space.max_live_locks:,} locks held.",
+        advice="At the limit, claims are rejected. Release stuck locks, or let an admin raise the limit of the space.",
     )
 
 
-def _kept() -> Check:
+def _retention() -> Check:
     return Check(
-        key="kept",
+        key="retention",
         title="History",
-        verdict=Verdict.FINE,
-        sentence=f"Events are kept for {settings.RETENTION_DAYS} days, statistics for {settings.STATISTICS_DAYS}.",
+        health=Health.HEALTHY,
+        text=f"Events are kept for {settings.RETENTION_DAYS} days, statistics for {settings.STATISTICS_DAYS}.",
     )

@@ -1,4 +1,4 @@
-"""System: how the installation is. Members see their partial of it, superusers all."""
+"""System: the health of the installation. Superusers see all checks, members those that concern their locks."""
 
 from typing import Any
 
@@ -8,32 +8,33 @@ from django.views.decorators.http import require_safe
 
 from locks.dashboard.access import SpaceContext, current_user, space_required
 from locks.dashboard.rendering import is_htmx_target, page, partial
-from locks.dashboard.system import queries as health
+from locks.dashboard.system import queries
 from locks.dashboard.system.health_checks import worst
 from locks.metrics import processes_and_streams
 from locks.models import SpaceUsage
-from locks.system_state.counters import counters
+from locks.system_state.counters import counters as latest_counters
 from locks.system_state.database import database_state
 
 
 @require_safe
 @space_required
-def system(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    now = counters()
-    used = SpaceUsage.objects.filter(pk=place.space.pk).first()
-    live = used.live_locks if used else 0
+def system(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    space = space_context.space
+    counters = latest_counters()
+    usage = SpaceUsage.objects.filter(pk=space.pk).first()
+    live_locks = usage.live_locks if usage else 0
     context: dict[str, Any]
     if current_user(request).is_superuser:
         database = database_state()
         processes, streams = processes_and_streams()
-        checks = health.for_superusers(
-            now, database, processes=processes, streams=streams, space=place.space, live_locks=live
+        checks = queries.checks_for_superusers(
+            counters, database, processes=processes, streams=streams, space=space, live_locks=live_locks
         )
-        context = {"runs": health.judged_runs(now), "versions": health.versions(database)}
+        context = {"task_runs": queries.task_runs(counters), "versions": queries.versions(database)}
     else:
-        checks = health.for_members(now, space=place.space, live_locks=live)
+        checks = queries.checks_for_members(counters, space=space, live_locks=live_locks)
         context = {"versions": [("Octoadmin", str(settings.VERSION))]}
-    context |= {"checks": checks, "worst": worst(checks), "now": now.server_time}
-    if is_htmx_target(request, "board"):
-        return partial(request, place, "system/board.html", context)
-    return page(request, place, "system/page.html", context, active_page="system")
+    context |= {"checks": checks, "health": worst([check.health for check in checks]), "now": counters.server_time}
+    if is_htmx_target(request, "live-content"):
+        return partial(request, space_context, "system/checks.html", context)
+    return page(request, space_context, "system/page.html", context, active_page="system")

@@ -1,61 +1,67 @@
-"""What people did to a team, as sentences."""
+"""Events about a team, its tokens, spaces and webhooks as sentences."""
 
 from typing import Any
 
 from locks.models import Event, EventKind
 
-_WEBHOOK_ACTS = {
-    EventKind.WEBHOOK_CREATED.value: "made",
-    EventKind.WEBHOOK_CHANGED.value: "changed",
-    EventKind.WEBHOOK_PAUSED.value: "paused",
-    EventKind.WEBHOOK_RESUMED.value: "resumed",
-    EventKind.WEBHOOK_DELETED.value: "deleted",
-}
 
-
-def team_sentence(event: Event) -> str | None:
-    """None for what this does not know."""
+def describe_team_event(event: Event) -> str | None:
+    """None for other kinds of events."""
     who = event.actor_name
-    said: dict[str, Any] = event.detail or {}
+    detail: dict[str, Any] = event.detail or {}
     match event.kind:
         case EventKind.TOKEN_ISSUED:
-            return f"{who} issued the token {said.get('name')}"
+            return f"{who} issued the token {detail.get('name')}"
         case EventKind.TOKEN_ROTATED:
-            return f"{who} rotated the token {said.get('name')}"
+            return f"{who} rotated the token {detail.get('name')}"
         case EventKind.TOKEN_REVOKED:
-            return f"{who} revoked the token {said.get('name')}"
+            return f"{who} revoked the token {detail.get('name')}"
         case EventKind.TEAM_CREATED:
-            return f"{who} made the team {said.get('team')}"
+            return f"{who} created the team {detail.get('team')}"
         case EventKind.TEAM_RENAMED:
-            return f"{who} renamed the team from {said.get('from')} to {said.get('to')}"
+            return f"{who} renamed the team from {detail.get('from')} to {detail.get('to')}"
         case EventKind.MEMBER_JOINED:
-            return f"{said.get('person')} joined as {said.get('role')}, invited by {said.get('invited_by') or 'nobody'}"
+            invited_by = f", invited by {detail['invited_by']}" if detail.get("invited_by") else ""
+            return f"{detail.get('person')} joined as {detail.get('role')}{invited_by}"
         case EventKind.MEMBER_LEFT:
-            return f"{said.get('person')}, {said.get('role')}, left"
+            return f"{detail.get('person')} ({detail.get('role')}) left"
         case EventKind.MEMBER_REMOVED:
-            return f"{who} removed {said.get('person')}, {said.get('role')}"
+            return f"{who} removed {detail.get('person')} ({detail.get('role')})"
         case EventKind.ROLE_CHANGED:
-            return f"{who} made {said.get('person')} {said.get('to')} instead of {said.get('from')}"
+            return f"{who} changed the role of {detail.get('person')} from {detail.get('from')} to {detail.get('to')}"
         case EventKind.INVITE_CREATED:
-            return f"{who} invited {said.get('note') or 'somebody'} as {said.get('role')}"
+            return f"{who} invited {_invited(detail)}"
         case EventKind.INVITE_REVOKED:
-            return f"{who} took back the invitation of {said.get('note') or 'somebody'} as {said.get('role')}"
+            return f"{who} revoked the invitation of {_invited(detail)}"
         case EventKind.SPACE_CREATED:
-            return f"{who} made the space {said.get('space')}"
+            return f"{who} created the space {detail.get('space')}"
         case EventKind.SPACE_CHANGED:
-            changed = [field.replace("_", " ") for field in said if field != "space"]
-            return f"{who} changed {', '.join(changed)} of {said.get('space')}"
+            fields = [field.replace("_", " ") for field in detail if field != "space"]
+            return f"{who} changed {', '.join(fields)} of {detail.get('space')}"
         case EventKind.SPACE_ARCHIVED:
-            return f"{who} archived the space {said.get('space')}"
+            return f"{who} archived the space {detail.get('space')}"
         case EventKind.SPACE_RESTORED:
-            return f"{who} restored the space {said.get('space')}"
+            return f"{who} restored the space {detail.get('space')}"
+        case EventKind.WEBHOOK_CREATED:
+            return f"{who} created the webhook to {detail.get('url')}"
+        case EventKind.WEBHOOK_CHANGED:
+            return f"{who} changed the webhook to {detail.get('url')}"
+        case EventKind.WEBHOOK_PAUSED:
+            return f"{who} paused the webhook to {detail.get('url')}"
+        case EventKind.WEBHOOK_RESUMED:
+            return f"{who} resumed the webhook to {detail.get('url')}"
+        case EventKind.WEBHOOK_DELETED:
+            return f"{who} deleted the webhook to {detail.get('url')}"
         case EventKind.WEBHOOK_SECRET_ROTATED:
-            return f"{who} got a new secret of the webhook {said.get('webhook')}"
+            return f"{who} rotated the secret of the webhook {detail.get('webhook')}"
         case EventKind.WEBHOOK_TESTED:
-            return f"{who} tested the webhook {said.get('webhook')}"
+            return f"{who} tested the webhook {detail.get('webhook')}"
         case EventKind.WEBHOOK_REPLAYED:
-            deliveries = "1 delivery" if said.get("deliveries") == 1 else f"{said.get('deliveries')} deliveries"
-            return f"{who} replayed {deliveries} of the webhook {said.get('webhook')}"
-    if (act := _WEBHOOK_ACTS.get(event.kind)) is not None:
-        return f"{who} {act} the webhook to {said.get('url')}"
+            deliveries = "1 delivery" if detail.get("deliveries") == 1 else f"{detail.get('deliveries')} deliveries"
+            return f"{who} replayed {deliveries} of the webhook {detail.get('webhook')}"
     return None
+
+
+def _invited(detail: dict[str, Any]) -> str:
+    note = detail.get("note")
+    return f"{note} as {detail.get('role')}" if note else f"a new {detail.get('role')}"

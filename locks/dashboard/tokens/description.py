@@ -1,4 +1,4 @@
-"""What a token may do, as a plain sentence."""
+"""What a token may do, as a sentence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,26 +6,26 @@ from datetime import datetime
 
 from locks.models import Scope
 
-ABILITIES: dict[Scope, str] = {
+SCOPE_DESCRIPTIONS: dict[Scope, str] = {
     Scope.LOCKS_WRITE: "claim, renew and release locks",
-    Scope.LOCKS_READ: "see locks and who holds them",
-    Scope.LOCKS_FORCE: "take locks from their holders by force",
+    Scope.LOCKS_READ: "see locks and their holders",
+    Scope.LOCKS_FORCE: "force-release locks",
     Scope.AUDIT_READ: "read the history",
-    Scope.WEBHOOKS_MANAGE: "set up webhooks",
-    Scope.TOKENS_MANAGE: "issue and revoke tokens, with any rights",
+    Scope.WEBHOOKS_MANAGE: "manage webhooks",
+    Scope.TOKENS_MANAGE: "issue and revoke tokens, with any scope",
 }
-assert set(ABILITIES) == set(Scope)
-# Worth saying when they are absent.
-_POWERS: dict[Scope, str] = {
+assert set(SCOPE_DESCRIPTIONS) == set(Scope)
+# Named when a token lacks them.
+_NOTABLE_SCOPES: dict[Scope, str] = {
     Scope.LOCKS_WRITE: "claim locks",
-    Scope.LOCKS_FORCE: "take them from their holders by force",
+    Scope.LOCKS_FORCE: "force-release locks",
     Scope.TOKENS_MANAGE: "issue tokens",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenDescription:
-    """In parts, so that a page can set each in its own type."""
+    """In parts, because the page formats each differently."""
 
     abilities: str
     prefixes: tuple[str, ...]
@@ -34,15 +34,15 @@ class TokenDescription:
 
 
 def describe_token(*, scopes: Sequence[str], prefixes: Sequence[str], expires_at: datetime | None) -> TokenDescription:
-    given = set(scopes)
+    granted = set(scopes)
     return TokenDescription(
-        abilities=join_words([words for scope, words in ABILITIES.items() if scope in given], "and"),
+        abilities=join_words([text for scope, text in SCOPE_DESCRIPTIONS.items() if scope in granted], "and"),
         prefixes=tuple(prefixes),
-        inabilities=join_words([words for scope, words in _POWERS.items() if scope not in given], "or"),
+        inabilities=join_words([text for scope, text in _NOTABLE_SCOPES.items() if scope not in granted], "or"),
         expires_at=expires_at,
     )
 
 
-def join_words(words: Sequence[str], last: str) -> str:
-    """The parts have commas and conjunctions of their own, so there is always a comma before the last."""
-    return ", ".join([*words[:-1], f"{last} {words[-1]}"]) if len(words) > 1 else "".join(words)
+def join_words(words: Sequence[str], conjunction: str) -> str:
+    """With a comma before the last, because the parts contain conjunctions themselves."""
+    return ", ".join([*words[:-1], f"{conjunction} {words[-1]}"]) if len(words) > 1 else "".join(words)

@@ -1,32 +1,35 @@
-"""The tokens of a space as the pages list them: a filter in the address, rows out of the database."""
+"""The tokens of a space as the pages list them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from django.http import QueryDict
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from locks.dashboard.database import fetch
-from locks.dashboard.page_number import LAST_PAGE, parse_page
-from locks.models import Space
+from locks.dashboard.filters import Filters
+from locks.dashboard.page_number import LAST_PAGE
+from locks.models import Space, Token
 
-ROWS = 50
-EXACT_UP_TO = 10_000
+ROWS_PER_PAGE = 50
+MAX_MATCH_COUNT = 10_000
 SOON = timedelta(days=14)
 VERY_SOON = timedelta(days=3)
+SHOW_CHOICES = {"": "Current", "history": "History: revoked and replaced"}
 
 
 class TokenStatus(StrEnum):
-    """What becomes of a token, worst first."""
-
     REVOKED = "revoked"
+    # Rotated, and the overlap is over.
     REPLACED = "replaced"
     EXPIRED = "expired"
+    # Rotated, and valid until the overlap is over.
     ROTATED = "rotated"
     EXPIRES_VERY_SOON = "expires-very-soon"
     EXPIRES_SOON = "expires-soon"
-    IN_USE = "in-use"
+    VALID = "valid"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,99 +51,83 @@ class TokenRow:
     now: datetime
 
     @property
-    def standing(self) -> TokenStatus:
-        left = self.expires_at - self.now if self.expires_at else None
-        is_over = left is not None and left <= timedelta(0)
+    def status(self) -> TokenStatus:
+        remaining = self.expires_at - self.now if self.expires_at else None
+        is_expired = remaining is not None and remaining <= timedelta(0)
         if self.revoked_at:
             return TokenStatus.REVOKED
         if self.rotated_at:
-            return TokenStatus.REPLACED if is_over else TokenStatus.ROTATED
-        if left is None or left > SOON:
-            return TokenStatus.IN_USE
-        if is_over:
+            return TokenStatus.REPLACED if is_expired else TokenStatus.ROTATED
+        if remaining is None or remaining > SOON:
+            return TokenStatus.VALID
+        if is_expired:
             return TokenStatus.EXPIRED
-        return TokenStatus.EXPIRES_VERY_SOON if left <= VERY_SOON else TokenStatus.EXPIRES_SOON
+        return TokenStatus.EXPIRES_VERY_SOON if remaining <= VERY_SOON else TokenStatus.EXPIRES_SOON
 
     @property
     def is_rotatable(self) -> bool:
-        return self.standing in (TokenStatus.IN_USE, TokenStatus.EXPIRES_SOON, TokenStatus.EXPIRES_VERY_SOON)
+        return self.status in (TokenStatus.VALID, TokenStatus.EXPIRES_SOON, TokenStatus.EXPIRES_VERY_SOON)
 
     @property
     def is_revocable(self) -> bool:
-        return self.revoked_at is None and self.standing is not TokenStatus.REPLACED
-
-    @property
-    def ended_at(self) -> datetime | None:
-        return self.revoked_at or self.expires_at
+        return self.status not in (TokenStatus.REVOKED, TokenStatus.REPLACED)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenFilter:
+class TokenFilters(Filters):
+    CHOICES = {"show": SHOW_CHOICES}
+    NARROWING = ("q",)
+
     q: str = ""
-    over: bool = False
-    page: int = 1
+    show: str = ""
 
-    @classmethod
-    def of(cls, query: QueryDict) -> "TokenFilter":
-        return cls(
-            q=query.get("q", "").replace("\0", "").strip()[:128],
-            over=query.get("show") == "history",
-            page=parse_page(query),
-        )
-
-    def query(self, *, page: int) -> str:
-        parameters = QueryDict(mutable=True)
-        if self.q:
-            parameters["q"] = self.q
-        if self.over:
-            parameters["show"] = "history"
-        if page > 1:
-            parameters["page"] = str(page)
-        return f"?{parameters.urlencode()}" if parameters else "?"
+    @property
+    def ended(self) -> bool:
+        return self.show == "history"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenPage:
     rows: list[TokenRow]
-    previous: str | None
-    next: str | None
+    has_next: bool
 
 
-def tokens(*, space: Space, wanted: TokenFilter) -> TokenPage:
-    found = _find(space, search=wanted.q, over=wanted.over, limit=ROWS + 1, skipped=(wanted.page - 1) * ROWS)
-    return TokenPage(
-        rows=found[:ROWS],
-        previous=wanted.query(page=wanted.page - 1) if wanted.page > 1 else None,
-        next=wanted.query(page=wanted.page + 1) if len(found) > ROWS and wanted.page < LAST_PAGE else None,
-    )
+def tokens(*, space: Space, filters: TokenFilters) -> TokenPage:
+    offset = (filters.page - 1) * ROWS_PER_PAGE
+    rows = _fetch(space, search=filters.q, ended=filters.ended, limit=ROWS_PER_PAGE + 1, offset=offset)
+    return TokenPage(rows=rows[:ROWS_PER_PAGE], has_next=len(rows) > ROWS_PER_PAGE and filters.page < LAST_PAGE)
 
 
 def find_token(*, space: Space, public_id: str) -> TokenRow | None:
-    found = _find(space, public_id=public_id, limit=1)
-    return found[0] if found else None
+    return next(iter(_fetch(space, public_id=public_id, limit=1)), None)
 
 
-def _find(
-    space: Space, *, search: str = "", public_id: str = "", over: bool = False, limit: int, skipped: int = 0
+def unexpired_tokens() -> QuerySet[Token]:
+    """Not revoked and not expired. Those of an archived space are valid once it is restored."""
+    return Token.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None)
+
+
+def _fetch(
+    space: Space, *, search: str = "", public_id: str = "", ended: bool = False, limit: int, offset: int = 0
 ) -> list[TokenRow]:
     pattern = search.replace("\\", "\\\\").replace("%", r"\%").replace("_", r"\_")
     return fetch(
         "tokens/tokens",
         TokenRow,
         {
-            "space_id": space.pk, "public_id": public_id, "over": over, "search": search, "pattern": f"%{pattern}%",
-            "rows": limit, "skipped": skipped,
+            "space_id": space.pk, "public_id": public_id, "ended": ended, "search": search, "pattern": f"%{pattern}%",
+            "limit": limit, "offset": offset,
         },
     )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Matched:
-    number: int
+class _Count:
+    count: int
 
 
 def prefix_match_count(*, space: Space, prefixes: Sequence[str]) -> str:
-    """How many locks that are held now such prefixes match, in words."""
-    asked = {"space_id": space.pk, "prefixes": list(prefixes), "most": EXACT_UP_TO + 1}
-    (found,) = fetch("tokens/prefix_match_count", _Matched, asked)
-    return f"more than {EXACT_UP_TO:,}" if found.number > EXACT_UP_TO else f"{found.number:,}"
+    """How many of the locks held now start with one of the prefixes, as text."""
+    parameters = {"space_id": space.pk, "prefixes": list(prefixes), "limit": MAX_MATCH_COUNT + 1}
+    (row,) = fetch("tokens/prefix_match_count", _Count, parameters)
+    return f"more than {MAX_MATCH_COUNT:,}" if row.count > MAX_MATCH_COUNT else f"{row.count:,}"

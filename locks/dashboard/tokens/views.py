@@ -1,39 +1,41 @@
-"""Tokens: the list, issuing one, rotating and revoking.
+"""Tokens: the list, issuing, rotating and revoking.
 
-The answer to the POST that makes a token is the one page that shows it. There is no redirect, so the token is in no
-address and no session; asking again for the same page asks to issue it again, which its name refuses.
+The response to the POST that creates a token is the one page that shows it. There is no redirect, so the token is in no
+URL and no session; reloading the page posts the form again, and the name is then taken.
 """
 
 from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from locks.dashboard import snippets
 from locks.dashboard.access import SpaceContext, actor, admin_required, current_user, space_required
+from locks.dashboard.dialogs import dialog, refusal
+from locks.dashboard.form_rendering import form_status
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import is_htmx_target, page, partial
-from locks.dashboard.tokens import snippets
-from locks.dashboard.tokens.description import ABILITIES, describe_token
-from locks.dashboard.tokens.forms import PRESET_CHOICES, IssueTokenForm, RevokeTokenForm, RotateTokenForm
-from locks.dashboard.tokens.queries import TokenFilter, TokenRow, find_token, prefix_match_count
+from locks.dashboard.tokens.description import describe_token
+from locks.dashboard.tokens.forms import IssueTokenForm, RevokeTokenForm, RotateTokenForm
+from locks.dashboard.tokens.queries import SHOW_CHOICES, TokenFilters, TokenRow, find_token, prefix_match_count
 from locks.dashboard.tokens.queries import tokens as find_tokens
-from locks.models import Token
-from locks.models.token import PRESETS
+from locks.models import Space, Token
 from locks.services import clock
-from locks.services import tokens as actions
+from locks.services import tokens as service
 
 
 @require_safe
 @space_required
-def tokens(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    wanted = TokenFilter.of(request.GET)
-    context = {"wanted": wanted, "found": find_tokens(space=place.space, wanted=wanted)}
-    if is_htmx_target(request, "board"):
-        return partial(request, place, "tokens/board.html", context)
-    return page(request, place, "tokens/page.html", context, active_page="tokens")
+def tokens(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    filters = TokenFilters.of(request.GET)
+    results = find_tokens(space=space_context.space, filters=filters)
+    context = {"filters": filters, "results": results, "show_choices": SHOW_CHOICES}
+    if is_htmx_target(request, "live-content"):
+        return partial(request, space_context, "tokens/list.html", context)
+    return page(request, space_context, "tokens/page.html", context, active_page="tokens")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -41,45 +43,44 @@ def tokens(request: HttpRequest, place: SpaceContext) -> HttpResponse:
 @admin_required
 @recently_confirmed
 @sensitive_variables("plaintext")
-def issue(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    if request.method != "POST":
-        return _form_page(request, place, _form(place, None))
-    form = _form(place, request.POST)
+def issue(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    space = space_context.space
+    form = _issue_form(space, request.POST if request.method == "POST" else None)
     if not form.is_valid():
-        return _form_page(request, place, form, status=422)
+        return _issue_page(request, space_context, form, status=form_status(form))
     try:
-        plaintext, token = actions.issue(
+        plaintext, token = service.issue(
             actor=actor(request),
-            space=place.space,
+            space=space,
             name=form.cleaned_data["name"],
-            scopes=form.scopes_chosen,
+            scopes=form.selected_scopes,
             prefixes=form.cleaned_data["prefixes"],
-            expires_at=form.expires_at or actions.Expiry.NEVER,
+            expires_at=form.expires_at or service.Expiry.NEVER,
             created_by=current_user(request),
         )
-    except (IntegrityError, actions.MustExpire):
-        # Somebody took the name or changed the rule meanwhile; checked again, the form says which.
-        return _form_page(request, place, _form(place, request.POST, ask=True), status=409)
-    return _shown_once(request, place, plaintext, token)
+    except (IntegrityError, service.MustExpire):
+        # The name was taken or the rule changed at the same moment; validated again, the form says which.
+        space.refresh_from_db(fields=["allow_non_expiring_tokens"])
+        return _issue_page(request, space_context, _issue_form(space, request.POST), status=409)
+    return _secret_page(request, space_context, plaintext, token)
 
 
 @require_POST
 @space_required
 @admin_required
-def sentence(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    """What the token would be able to do, as far as the form is filled in."""
-    form = _form(place, request.POST)
+def preview(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    """What the token would be able to do, from a form that may be incomplete."""
+    form = _issue_form(space_context.space, request.POST)
     form.is_valid()
     if is_htmx_target(request, "preview"):
-        return partial(request, place, "tokens/preview.html", _preview(place, form))
-    # Asked for without JavaScript: the same form again. What is missing yet is no mistake yet.
-    return _form_page(request, place, form)
+        return partial(request, space_context, "tokens/preview.html", _preview(space_context.space, form))
+    return _issue_page(request, space_context, form)
 
 
 @require_safe
 @space_required
-def first_use(request: HttpRequest, place: SpaceContext, public_id: str) -> HttpResponse:
-    return partial(request, place, "tokens/first_use.html", {"token": _find(place, public_id)})
+def first_use(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
+    return partial(request, space_context, "tokens/first_use.html", {"token": _find(space_context, public_id)})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -87,107 +88,127 @@ def first_use(request: HttpRequest, place: SpaceContext, public_id: str) -> Http
 @admin_required
 @recently_confirmed
 @sensitive_variables("plaintext")
-def rotate(request: HttpRequest, place: SpaceContext, public_id: str) -> HttpResponse:
-    token = _find(place, public_id)
-    form = RotateTokenForm(request.POST) if request.method == "POST" else RotateTokenForm()
-    context = {"token": token, "form": form}
-    if request.method != "POST" or not token.is_rotatable or not form.is_valid():
-        status = 200 if request.method != "POST" else 422 if token.is_rotatable else 409
-        return _dialog(request, place, "tokens/rotate.html", context, status=status)
-    lasts = form.cleaned_data["lasts"]
+def rotate(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
+    token = _find(space_context, public_id)
+    if not token.is_rotatable:
+        return _not_rotatable(request, space_context, token, status=409 if request.method == "POST" else 200)
+    form = RotateTokenForm(request.POST or None, unchanged_expiry=_unchanged_expiry(space_context.space, token))
+    if not form.is_valid():
+        return dialog(
+            request, space_context, "tokens/rotate.html", {"token": token, "form": form, "now": token.now},
+            title=f"Rotate {token.name}", back_url=space_context.url("tokens"), active_page="tokens",
+            status=form_status(form),
+        )  # fmt: skip
+    lifetime_days = form.cleaned_data["lasts"]
     try:
-        plaintext, successor = actions.rotate(
+        plaintext, successor = service.rotate(
             actor=actor(request),
             token=Token.objects.get(pk=token.id),
             overlap=timedelta(seconds=form.cleaned_data["overlap"]),
-            lifetime=timedelta(days=lasts) if lasts else None,
+            lifetime=timedelta(days=lifetime_days) if lifetime_days else None,
         )
-    except actions.NotRotatable:
-        return _dialog(request, place, "tokens/rotate.html", {**context, "token": _find(place, public_id)}, status=409)
-    return _shown_once(request, place, plaintext, successor, replaces=_find(place, public_id))
+    except service.NotRotatable:
+        return _not_rotatable(request, space_context, _find(space_context, public_id))
+    return _secret_page(request, space_context, plaintext, successor, replaces=_find(space_context, public_id))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @space_required
 @admin_required
 @recently_confirmed
-def revoke(request: HttpRequest, place: SpaceContext, public_id: str) -> HttpResponse:
-    token = _find(place, public_id)
-    form = RevokeTokenForm(request.POST) if request.method == "POST" else RevokeTokenForm()
-    context: dict[str, Any] = {"token": token, "form": form}
-    if request.method != "POST" or not form.is_valid():
-        return _dialog(request, place, "tokens/revoke.html", context, status=422 if request.method == "POST" else 200)
-    stored = Token.objects.select_related("space__team").get(pk=token.id)
-    reason = form.cleaned_data["reason"].strip() or None
-    release = form.cleaned_data["leases"] == "release"
-    ended = actions.revoke_and_release(actor=actor(request), token=stored, reason=reason, release=release)
-    if ended is None:
-        return _dialog(request, place, "tokens/revoke.html", context, status=409)
-    if release:
-        context["released"] = ended.released
-    response = _dialog(request, place, "tokens/revoked.html", {**context, "token": _find(place, public_id)})
-    response["HX-Trigger"] = "octo:changed"
-    return response
+def revoke(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
+    token = _find(space_context, public_id)
+    form = RevokeTokenForm(request.POST or None)
+    if not form.is_valid() and token.is_revocable:
+        return dialog(
+            request, space_context, "tokens/revoke.html", {"token": token, "form": form, "now": token.now},
+            title=f"Revoke {token.name}", back_url=space_context.url("tokens"), active_page="tokens",
+            stays_open=True, status=form_status(form),
+        )  # fmt: skip
+    result = None
+    if form.is_valid():
+        stored = Token.objects.select_related("space__team").get(pk=token.id)
+        release = form.cleaned_data["leases"] == "release"
+        reason = form.cleaned_data["reason"].strip() or None
+        result = service.revoke_and_release(actor=actor(request), token=stored, reason=reason, release=release)
+    if result is None:
+        return refusal(
+            request, space_context, f"{token.name} (octo_{token.public_id}_…) is already revoked or replaced.",
+            title="Nothing was revoked", back_url=space_context.url("tokens"), active_page="tokens",
+            status=409 if form.is_bound else 200,
+        )  # fmt: skip
+    return dialog(
+        request, space_context, "tokens/revoked.html", {"token": token, "release": release, "result": result},
+        title="Token revoked", back_url=space_context.url("tokens"), active_page="tokens",
+    )  # fmt: skip
 
 
-def _find(place: SpaceContext, public_id: str) -> TokenRow:
-    found = find_token(space=place.space, public_id=public_id)
-    if found is None:
+def _find(space_context: SpaceContext, public_id: str) -> TokenRow:
+    token = find_token(space=space_context.space, public_id=public_id)
+    if token is None:
         raise Http404
-    return found
+    return token
 
 
-def _form(place: SpaceContext, data: Any, *, ask: bool = False) -> IssueTokenForm:
-    if ask:
-        place.space.refresh_from_db(fields=["allow_non_expiring_tokens"])
-    form = IssueTokenForm(data, space=place.space, now=clock.now())
+def _issue_form(space: Space, data: QueryDict | None) -> IssueTokenForm:
+    form = IssueTokenForm(data, space=space, now=clock.now())
     if data is None:
-        # So that the sentence beside the empty form is that of what is chosen at first.
+        # The preview beside the empty form describes the initial choices.
         form.cleaned_data = {"preset": "worker", "expiry": "90", "prefixes": []}
     return form
 
 
-def _preview(place: SpaceContext, form: IssueTokenForm) -> dict[str, Any]:
+def _preview(space: Space, form: IssueTokenForm) -> dict[str, Any]:
     prefixes = form.cleaned_data.get("prefixes", [])
     return {
         "name": form.cleaned_data.get("name", ""),
-        "sentence": describe_token(scopes=form.scopes_chosen, prefixes=prefixes, expires_at=form.expires_at),
-        "never": form.cleaned_data.get("expiry") == "never",
-        "matched": prefix_match_count(space=place.space, prefixes=prefixes),
-        "prefix_errors": form.errors.get("prefixes") if form.is_bound else None,
+        "description": describe_token(scopes=form.selected_scopes, prefixes=prefixes, expires_at=form.expires_at),
+        "never_expires": form.cleaned_data.get("expiry") == "never",
+        "match_count": prefix_match_count(space=space, prefixes=prefixes),
     }
 
 
-def _form_page(request: HttpRequest, place: SpaceContext, form: IssueTokenForm, *, status: int = 200) -> HttpResponse:
-    context = {
-        "form": form, "presets": PRESET_CHOICES, "abilities": ABILITIES, "preset_scopes": PRESETS,
-        **_preview(place, form),
-    }  # fmt: skip
-    return page(request, place, "tokens/issue.html", context, active_page="tokens", status=status)
+def _issue_page(
+    request: HttpRequest, space_context: SpaceContext, form: IssueTokenForm, *, status: int = 200
+) -> HttpResponse:
+    context = {"form": form, **_preview(space_context.space, form)}
+    return page(request, space_context, "tokens/issue.html", context, active_page="tokens", status=status)
+
+
+def _unchanged_expiry(space: Space, token: TokenRow) -> str:
+    if token.expires_at:
+        return f"When the old one would have: {token.expires_at:%-d %B %Y}"
+    if space.allow_non_expiring_tokens:
+        return "Never, as the old one"
+    return "In 90 days, because this space does not allow tokens that never expire"
+
+
+def _not_rotatable(
+    request: HttpRequest, space_context: SpaceContext, token: TokenRow, *, status: int = 409
+) -> HttpResponse:
+    if token.revoked_at:
+        reason = "was revoked. Issue a new one instead."
+    elif token.rotated_at:
+        reason = "was rotated already. Its successor is in the list; if the new token was not copied, rotate that one."
+    else:
+        reason = "has expired. Issue a new one instead."
+    return refusal(
+        request, space_context, f"{token.name} (octo_{token.public_id}_…) {reason}",
+        title="Nothing was rotated", back_url=space_context.url("tokens"), active_page="tokens", status=status,
+    )  # fmt: skip
 
 
 @sensitive_variables("plaintext")
-def _shown_once(
-    request: HttpRequest, place: SpaceContext, plaintext: str, token: Token, *, replaces: TokenRow | None = None
+def _secret_page(
+    request: HttpRequest, space_context: SpaceContext, plaintext: str, token: Token, *, replaces: TokenRow | None = None
 ) -> HttpResponse:
     url = f"{request.scheme}://{request.get_host()}"
     context = {
         "plaintext": plaintext,
-        "token": _find(place, token.public_id),
+        "token": _find(space_context, token.public_id),
         "replaces": replaces,
-        "sentence": describe_token(scopes=token.scopes, prefixes=token.prefixes, expires_at=token.expires_at),
+        "description": describe_token(scopes=token.scopes, prefixes=token.prefixes, expires_at=token.expires_at),
         "environment": snippets.environment(url=url, token=plaintext),
         "usage": snippets.usage(scopes=token.scopes, prefixes=token.prefixes),
     }
-    return page(request, place, "tokens/issued.html", context, active_page="tokens")
-
-
-def _dialog(
-    request: HttpRequest, place: SpaceContext, template: str, context: dict[str, Any], *, status: int = 200
-) -> HttpResponse:
-    """As force-release: in a dialog every answer is 200, since htmx would treat anything else as a failed request."""
-    if is_htmx_target(request, "dialog"):
-        return partial(request, place, template, context)
-    return page(
-        request, place, "tokens/alone.html", {**context, "content": template}, active_page="tokens", status=status
-    )
+    return page(request, space_context, "tokens/issued.html", context, active_page="tokens")

@@ -1,17 +1,22 @@
-"""What people fill in about webhooks."""
+"""The forms that create, change and rotate the secret of a webhook."""
+
+from typing import Any
 
 from django import forms
 from django.conf import settings
 
+from locks.dashboard.form_rendering import IDENTIFIER, described_choice
 from locks.events.webhooks.urls import MAX_URL, InvalidTarget, parse_target
+from locks.models import EventKind
 
-KINDS = (
-    ("acquired", "Acquired", "somebody got a lock"),
-    ("released", "Released", "its holder gave it back"),
-    ("expired", "Expired", "its holder let it run out"),
-    ("force_released", "Released by force", "somebody took it from its holder"),
+KIND_CHOICES = (
+    (EventKind.ACQUIRED.value, described_choice("Acquired", "a holder got the lock")),
+    (EventKind.RELEASED.value, described_choice("Released", "its holder released it")),
+    (EventKind.EXPIRED.value, described_choice("Expired", "its lease expired without renewal")),
+    (EventKind.FORCE_RELEASED.value, described_choice("Force-released", "it was taken from its holder")),
 )
-OVERLAPS = (
+ALL_KINDS = [value for value, _ in KIND_CHOICES]
+OVERLAP_CHOICES = (
     (0, "None: the old secret stops signing at once"),
     (3_600, "1 hour: both sign until then"),
     (86_400, "24 hours: both sign until then"),
@@ -20,27 +25,49 @@ OVERLAPS = (
 
 
 class WebhookForm(forms.Form):
-    url = forms.CharField(max_length=MAX_URL, error_messages={"required": "Say where to deliver to."})
-    kinds = forms.MultipleChoiceField(
-        choices=[(value, words) for value, words, _ in KINDS],
-        error_messages={"required": "Choose at least one."},
+    url = forms.CharField(
+        label="URL",
+        max_length=MAX_URL,
+        help_text="Must be reachable from this server. Each request is signed, so the URL needs no password.",
+        widget=forms.URLInput(
+            attrs={**IDENTIFIER, "placeholder": "https://hooks.example.com/octoadmin", "autofocus": True}
+        ),
+        error_messages={"required": "Enter a URL."},
     )
-    starts_with = forms.CharField(max_length=256, required=False)
+    kinds = forms.MultipleChoiceField(
+        label="Events",
+        choices=KIND_CHOICES,
+        initial=ALL_KINDS,
+        widget=forms.CheckboxSelectMultiple,
+        error_messages={"required": "Select at least one."},
+    )
+    starts_with = forms.CharField(
+        label="Only lock names that start with",
+        max_length=256,
+        required=False,
+        widget=forms.TextInput(attrs={**IDENTIFIER, "placeholder": "deploy/"}),
+    )
 
     def clean_url(self) -> str:
         url: str = self.cleaned_data["url"]
         try:
             parse_target(url, allowed=settings.WEBHOOK_NETWORKS)
-        except InvalidTarget as bad:
-            raise forms.ValidationError(str(bad).replace("url", "The URL", 1)) from None
+        except InvalidTarget as error:
+            raise forms.ValidationError(str(error).replace("url", "The URL", 1)) from None
         return url
 
     @property
-    def kinds_chosen(self) -> list[str]:
-        """All of them is the same as none in particular, whatever kinds there will be."""
-        chosen: list[str] = self.cleaned_data["kinds"]
-        return [] if len(chosen) == len(KINDS) else chosen
+    def values(self) -> dict[str, Any]:
+        """As the service takes them. All kinds are stored as none, so that they include kinds of later versions."""
+        kinds = self.cleaned_data["kinds"]
+        return {
+            "url": self.cleaned_data["url"],
+            "kinds": [] if len(kinds) == len(ALL_KINDS) else kinds,
+            "prefix": self.cleaned_data["starts_with"],
+        }
 
 
 class RotateSecretForm(forms.Form):
-    overlap = forms.TypedChoiceField(coerce=int, choices=OVERLAPS, initial=86_400)
+    overlap = forms.TypedChoiceField(
+        coerce=int, choices=OVERLAP_CHOICES, initial=86_400, widget=forms.RadioSelect(attrs={"autofocus": True})
+    )

@@ -1,18 +1,23 @@
-"""Webhooks as their pages show them: how each stands, and what became of its deliveries."""
+"""The webhooks of a space and their deliveries as the pages list them."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.http import QueryDict
-
 from locks.dashboard.database import fetch
+from locks.dashboard.filters import Filters
 from locks.models import Delivery, DeliveryStatus, Space
 from locks.pagination import IdCursor, decode_or_none, fetch_page
 
-ROWS = 30
-MAX_COUNTED = 1000
+DELIVERIES_PER_PAGE = 30
+# As webhooks.sql counts.
+MAX_COUNT = 1000
 
-STATUSES = {"": "all", "pending": "on its way", "delivered": "delivered", "dead": "dead"}
+STATUS_LABELS = {
+    "": "All",
+    DeliveryStatus.PENDING.value: "Pending",
+    DeliveryStatus.DELIVERED.value: "Delivered",
+    DeliveryStatus.DEAD.value: "Failed",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,46 +35,36 @@ class WebhookRow:
     paused_at: datetime | None
     previous_secret_until: datetime | None
     pending: int
-    dead: int
+    failed: int
     now: datetime
 
     @property
-    def standing(self) -> str:
+    def status(self) -> str:
         if self.paused_at is not None:
             return "paused"
         if self.consecutive_failures:
             return "failing"
-        return "delivering" if self.last_claimed_at else "new"
+        return "delivering" if self.last_claimed_at else "unused"
 
     @property
-    def overlaps(self) -> bool:
+    def previous_secret_signs(self) -> bool:
         return self.previous_secret_until is not None and self.previous_secret_until > self.now
 
     @property
-    def pending_in_words(self) -> str:
-        return _in_words(self.pending)
+    def pending_text(self) -> str:
+        return _count_text(self.pending)
 
     @property
-    def dead_in_words(self) -> str:
-        return _in_words(self.dead)
+    def failed_text(self) -> str:
+        return _count_text(self.failed)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeliveryFilter:
+class DeliveryFilters(Filters):
+    CHOICES = {"status": STATUS_LABELS}
+
     status: str = ""
-    cursor: IdCursor | None = None
-
-    @classmethod
-    def of(cls, query: QueryDict) -> "DeliveryFilter":
-        status = query.get("status", "")
-        return cls(status=status if status in STATUSES else "", cursor=decode_or_none(query.get("cursor"), IdCursor))
-
-    def query(self, cursor: str) -> str:
-        parameters = QueryDict(mutable=True)
-        if self.status:
-            parameters["status"] = self.status
-        parameters["cursor"] = cursor
-        return f"?{parameters.urlencode()}"
+    cursor: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +73,7 @@ class DeliveryPage:
     older: str | None
 
     @property
-    def is_moving(self) -> bool:
-        """Whether it is worth to look again soon."""
+    def has_pending(self) -> bool:
         return any(delivery.status == DeliveryStatus.PENDING for delivery in self.deliveries)
 
 
@@ -91,14 +85,15 @@ def find_webhook(*, space: Space, public_id: str) -> WebhookRow | None:
     return next(iter(fetch("webhooks/webhooks", WebhookRow, {"space_id": space.pk, "public_id": public_id})), None)
 
 
-def deliveries(*, webhook: WebhookRow, wanted: DeliveryFilter) -> DeliveryPage:
+def deliveries(*, webhook: WebhookRow, filters: DeliveryFilters) -> DeliveryPage:
     """Newest first, each with its attempts."""
-    found = Delivery.objects.filter(webhook_id=webhook.id).prefetch_related("log")
-    if wanted.status:
-        found = found.filter(status=wanted.status)
-    page = fetch_page(found, by=IdCursor, limit=ROWS, cursor=wanted.cursor)
-    return DeliveryPage(deliveries=page.rows, older=wanted.query(page.older) if page.older else None)
+    matching = Delivery.objects.filter(webhook_id=webhook.id).prefetch_related("log")
+    if filters.status:
+        matching = matching.filter(status=filters.status)
+    cursor = decode_or_none(filters.cursor, IdCursor)
+    page = fetch_page(matching, by=IdCursor, limit=DELIVERIES_PER_PAGE, cursor=cursor)
+    return DeliveryPage(deliveries=page.rows, older=page.older)
 
 
-def _in_words(number: int) -> str:
-    return f"more than {MAX_COUNTED:,}" if number > MAX_COUNTED else f"{number:,}"
+def _count_text(count: int) -> str:
+    return f"more than {MAX_COUNT:,}" if count > MAX_COUNT else f"{count:,}"

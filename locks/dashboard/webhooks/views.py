@@ -1,49 +1,50 @@
-"""Webhooks: the list, a page for each, creating one and changing it.
+"""Webhooks: the list, the page of one with its deliveries, and its actions.
 
-As with tokens, the answer to the POST that makes a secret is the one page that shows it.
+As with tokens, the response to the POST that creates a secret is the one page that shows it.
 """
 
+from collections.abc import Callable
+from datetime import timedelta
+from functools import wraps
 from typing import Any
+from uuid import UUID
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_variables
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from locks.dashboard.access import SpaceContext, actor, admin_required, space_required
+from locks.dashboard.dialogs import dialog
+from locks.dashboard.form_rendering import form_status
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import is_htmx_target, page, partial
-from locks.dashboard.webhooks.forms import KINDS, WebhookForm
-from locks.dashboard.webhooks.queries import STATUSES, DeliveryFilter, WebhookRow, deliveries, find_webhook
+from locks.dashboard.webhooks.forms import ALL_KINDS, RotateSecretForm, WebhookForm
+from locks.dashboard.webhooks.queries import STATUS_LABELS, DeliveryFilters, WebhookRow, deliveries, find_webhook
 from locks.dashboard.webhooks.queries import webhooks as find_webhooks
-from locks.models import Webhook
-from locks.services import webhooks as actions
+from locks.models import Delivery, Webhook
+from locks.services import webhooks as service
 
 
 @require_safe
 @space_required
 @admin_required
-def webhooks(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    return page(
-        request, place, "webhooks/page.html", {"found": find_webhooks(space=place.space)}, active_page="webhooks"
-    )
+def webhooks(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    context = {"webhooks": find_webhooks(space=space_context.space)}
+    return page(request, space_context, "webhooks/page.html", context, active_page="webhooks")
 
 
 @require_safe
 @space_required
 @admin_required
-def webhook(request: HttpRequest, place: SpaceContext, public_id: str) -> HttpResponse:
-    found = find(place, public_id)
-    wanted = DeliveryFilter.of(request.GET)
-    context = {
-        "webhook": found,
-        "wanted": wanted,
-        "found": deliveries(webhook=found, wanted=wanted),
-        "statuses": STATUSES,
-    }
-    if is_htmx_target(request, "board"):
-        return partial(request, place, "webhooks/board.html", context)
-    return page(request, place, "webhooks/webhook.html", context, active_page="webhooks")
+def webhook(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
+    webhook = _find(space_context, public_id)
+    filters = DeliveryFilters.of(request.GET)
+    results = deliveries(webhook=webhook, filters=filters)
+    context = {"webhook": webhook, "filters": filters, "results": results, "statuses": STATUS_LABELS}
+    if is_htmx_target(request, "live-content"):
+        return partial(request, space_context, "webhooks/deliveries.html", context)
+    return page(request, space_context, "webhooks/webhook.html", context, active_page="webhooks")
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -51,68 +52,127 @@ def webhook(request: HttpRequest, place: SpaceContext, public_id: str) -> HttpRe
 @admin_required
 @recently_confirmed
 @sensitive_variables("secret")
-def create(request: HttpRequest, place: SpaceContext) -> HttpResponse:
-    if request.method != "POST":
-        return _form_page(request, place, WebhookForm(initial={"kinds": [value for value, *_ in KINDS]}))
-    form = WebhookForm(request.POST)
-    if not form.is_valid():
-        return _form_page(request, place, form, status=422)
-    try:
-        secret, made = actions.create(actor=actor(request), space=place.space, **_terms(form))
-    except actions.TooManyWebhooks:
-        form.add_error(None, f"The space has {actions.MAX_WEBHOOKS_PER_SPACE} webhooks already. Delete one first.")
-        return _form_page(request, place, form, status=409)
-    return secret_page(request, place, secret, find(place, made.public_id))
+def create(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
+    form = WebhookForm(request.POST if request.method == "POST" else None)
+    status = form_status(form)
+    if form.is_valid():
+        try:
+            secret, created = service.create(actor=actor(request), space=space_context.space, **form.values)
+        except service.TooManyWebhooks:
+            form.add_error(None, f"The space has {service.MAX_WEBHOOKS_PER_SPACE} webhooks already. Delete one first.")
+            status = 409
+        else:
+            return _secret_page(request, space_context, secret, _find(space_context, created.public_id), is_new=True)
+    return page(request, space_context, "webhooks/form.html", {"form": form}, active_page="webhooks", status=status)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @space_required
 @admin_required
 @recently_confirmed
-def change(request: HttpRequest, place: SpaceContext, public_id: str) -> HttpResponse:
-    """Where it delivers to decides who hears of what happens, so it asks who is there as well."""
-    found = find(place, public_id)
-    if request.method != "POST":
-        chosen = found.kinds or [value for value, *_ in KINDS]
-        form = WebhookForm(initial={"url": found.url, "kinds": chosen, "starts_with": found.prefix})
-        return _form_page(request, place, form, webhook=found)
-    form = WebhookForm(request.POST)
+def change(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
+    webhook = _find(space_context, public_id)
+    initial = {"url": webhook.url, "kinds": webhook.kinds or ALL_KINDS, "starts_with": webhook.prefix}
+    form = WebhookForm(request.POST if request.method == "POST" else None, initial=initial)
+    if form.is_valid():
+        service.change(actor=actor(request), webhook=_get_model(webhook), **form.values)
+        return redirect(space_context.url("webhook", public_id=public_id))
+    context = {"form": form, "webhook": webhook}
+    return page(request, space_context, "webhooks/form.html", context, active_page="webhooks", status=form_status(form))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@space_required
+@admin_required
+@recently_confirmed
+@sensitive_variables("secret")
+def rotate(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
+    webhook = _find(space_context, public_id)
+    form = RotateSecretForm(request.POST or None)
     if not form.is_valid():
-        return _form_page(request, place, form, webhook=found, status=422)
-    actions.change(actor=actor(request), webhook=get_model(found), **_terms(form))
-    return redirect(place.url("webhook", public_id=public_id))
+        return dialog(
+            request, space_context, "webhooks/rotate.html", {"webhook": webhook, "form": form},
+            title="Rotate the secret", back_url=space_context.url("webhook", public_id=public_id),
+            active_page="webhooks", status=form_status(form),
+        )  # fmt: skip
+    overlap = timedelta(seconds=form.cleaned_data["overlap"])
+    secret = service.rotate_secret(actor=actor(request), webhook=_get_model(webhook), overlap=overlap)
+    return _secret_page(request, space_context, secret, _find(space_context, public_id), is_new=False)
 
 
-def find(place: SpaceContext, public_id: str) -> WebhookRow:
-    found = find_webhook(space=place.space, public_id=public_id)
-    if found is None:
+@require_http_methods(["GET", "HEAD", "POST"])
+@space_required
+@admin_required
+@recently_confirmed
+def delete(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
+    webhook = _find(space_context, public_id)
+    if request.method != "POST":
+        return dialog(
+            request, space_context, "webhooks/delete.html", {"webhook": webhook},
+            title="Delete this webhook", back_url=space_context.url("webhook", public_id=public_id),
+            active_page="webhooks",
+        )  # fmt: skip
+    service.delete(actor=actor(request), webhook=_get_model(webhook))
+    return redirect(space_context.url("webhooks"))
+
+
+def post_action(action: Callable[..., None]) -> Callable[..., HttpResponseBase]:
+    """A view that runs the action and leads back to the page of the webhook."""
+
+    @require_POST
+    @space_required
+    @admin_required
+    @wraps(action)
+    def view(request: HttpRequest, space_context: SpaceContext, public_id: str, **arguments: Any) -> HttpResponse:
+        action(request, _get_model(_find(space_context, public_id)), **arguments)
+        return redirect(space_context.url("webhook", public_id=public_id))
+
+    return view
+
+
+@post_action
+def send_test(request: HttpRequest, webhook: Webhook) -> None:
+    service.send_test(actor=actor(request), webhook=webhook)
+
+
+@post_action
+def pause(request: HttpRequest, webhook: Webhook) -> None:
+    service.pause(actor=actor(request), webhook=webhook)
+
+
+@post_action
+def resume(request: HttpRequest, webhook: Webhook) -> None:
+    service.resume(actor=actor(request), webhook=webhook)
+
+
+@post_action
+def replay_all(request: HttpRequest, webhook: Webhook) -> None:
+    service.replay(actor=actor(request), webhook=webhook)
+
+
+@post_action
+def replay_one(request: HttpRequest, webhook: Webhook, delivery_id: UUID) -> None:
+    """A pending delivery stays as it is."""
+    delivery = Delivery.objects.filter(webhook=webhook, public_id=delivery_id).first()
+    if delivery is None:
         raise Http404
-    return found
+    service.replay(actor=actor(request), webhook=webhook, delivery=delivery)
 
 
-def get_model(row: WebhookRow) -> Webhook:
+def _find(space_context: SpaceContext, public_id: str) -> WebhookRow:
+    webhook = find_webhook(space=space_context.space, public_id=public_id)
+    if webhook is None:
+        raise Http404
+    return webhook
+
+
+def _get_model(row: WebhookRow) -> Webhook:
     return Webhook.objects.select_related("space").get(pk=row.id)
 
 
 @sensitive_variables("secret")
-def secret_page(
-    request: HttpRequest, place: SpaceContext, secret: str, webhook: WebhookRow, *, is_new: bool = True
+def _secret_page(
+    request: HttpRequest, space_context: SpaceContext, secret: str, webhook: WebhookRow, *, is_new: bool
 ) -> HttpResponse:
     context = {"secret": secret, "webhook": webhook, "is_new": is_new}
-    return page(request, place, "webhooks/secret.html", context, active_page="webhooks")
-
-
-def _terms(form: WebhookForm) -> dict[str, Any]:
-    return {"url": form.cleaned_data["url"], "kinds": form.kinds_chosen, "prefix": form.cleaned_data["starts_with"]}
-
-
-def _form_page(
-    request: HttpRequest,
-    place: SpaceContext,
-    form: WebhookForm,
-    *,
-    webhook: WebhookRow | None = None,
-    status: int = 200,
-) -> HttpResponse:
-    context = {"form": form, "kinds": KINDS, "webhook": webhook}
-    return page(request, place, "webhooks/form.html", context, active_page="webhooks", status=status)
+    return page(request, space_context, "webhooks/secret.html", context, active_page="webhooks")

@@ -1,5 +1,7 @@
-"""The dashboard as people see it, through Django's test client; locks as workers take them, through the engine."""
+"""The dashboard through Django's test client; locks are acquired through the engine, as workers do."""
 
+import html
+import re
 from collections.abc import Callable
 from uuid import UUID
 
@@ -59,6 +61,13 @@ class Worker:
     def gives_back(self, name: str, lease_id: UUID | None) -> None:
         assert lease_id is not None
         run(release([requests.Release(digest=self.digest, name=name, lease_id=lease_id)]))
+
+
+def linked(reply, rel: str) -> str:
+    """The query string of the link to the next or previous page."""
+    match = re.search(rf'rel="{rel}" href="([^"#]*)', reply.content.decode())
+    assert match, f"no {rel} link"
+    return html.unescape(match[1])
 
 
 @pytest.fixture

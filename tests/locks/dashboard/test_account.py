@@ -1,4 +1,4 @@
-"""One's own account: profile, password, and where one is signed in."""
+"""The account page: profile, password and sessions."""
 
 from datetime import timedelta
 
@@ -26,7 +26,7 @@ def signed_in(name: str, **headers: str) -> Client:
     return browser
 
 
-def test_it_belongs_to_whoever_is_signed_in(client, visit, victor, bob):
+def test_it_shows_the_signed_in_user(client, visit, victor, bob):
     assert client.get(URL).status_code == 302
     text = visit(victor).get(URL).content.decode()
     assert "victor@example.com" in text
@@ -45,7 +45,7 @@ def test_it_asks_a_fixed_number_of_queries(visit, victor, settings, django_asser
         browser.get(URL)
 
 
-def test_the_profile_is_changed_and_the_history_says_what_not_to_what(visit, victor):
+def test_the_profile_is_changed_and_the_audit_log_names_the_fields_only(visit, victor):
     wanted = {"first_name": "Victor", "last_name": "Vale", "email": "vic@example.com"}
     assert visit(victor).post(f"{URL}/profile", wanted)["Location"] == URL
     victor.refresh_from_db()
@@ -53,14 +53,14 @@ def test_the_profile_is_changed_and_the_history_says_what_not_to_what(visit, vic
     assert Event.objects.get(kind="profile_changed").detail == {"changed": ["first_name", "last_name", "email"]}
 
 
-def test_somebody_elses_address_is_refused_in_any_case(visit, victor, bob):
+def test_the_address_of_another_account_is_refused_in_any_case(visit, victor, bob):
     reply = visit(victor).post(f"{URL}/profile", {"email": "BOB@example.com"})
-    assert (reply.status_code, "Somebody else has this address" in reply.content.decode()) == (422, True)
+    assert (reply.status_code, "Another account has this address" in reply.content.decode()) == (422, True)
 
 
-def test_the_profile_waits_for_a_fresh_proof(later, victor):
+def test_the_profile_requires_reauthentication(later, victor):
     reply = later(victor).post(f"{URL}/profile", {"first_name": "Vic", "email": victor.email})
-    assert (reply.status_code, "Is it still you" in reply.content.decode()) == (403, True)
+    assert (reply.status_code, "Confirm it is you" in reply.content.decode()) == (403, True)
 
 
 def test_a_changed_password_ends_every_other_session(victor):
@@ -75,31 +75,31 @@ def test_a_changed_password_ends_every_other_session(victor):
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "error"),
     [
-        ({"current": "wrong", "password": NEW, "again": NEW}, "not your password"),
-        ({"current": PASSWORD, "password": NEW, "again": NEW + "r"}, "not the same"),
+        ({"current": "wrong", "password": NEW, "again": NEW}, "Incorrect password"),
+        ({"current": PASSWORD, "password": NEW, "again": NEW + "r"}, "passwords differ"),
         ({"current": PASSWORD, "password": "short", "again": "short"}, "too short"),
         ({"current": PASSWORD, "password": "password1234", "again": "password1234"}, "too common"),
         ({"current": PASSWORD, "password": "victor@example.com", "again": "victor@example.com"}, "too similar"),
     ],
 )
-def test_a_password_that_will_not_do(visit, victor, typed, said):
+def test_an_unacceptable_password_is_refused(visit, victor, typed, error):
     reply = visit(victor).post(f"{URL}/password", typed)
     text = reply.content.decode()
-    assert (reply.status_code, said in text) == (422, True)
+    assert (reply.status_code, error in text) == (422, True)
     assert NEW not in text
     assert victor.check_password(PASSWORD)
 
 
-def test_guessing_the_current_password_is_slowed_too(visit, victor):
+def test_guessing_the_current_password_is_throttled(visit, victor):
     browser = visit(victor)
     typed = {"current": "wrong", "password": NEW, "again": NEW}
-    said = [browser.post(f"{URL}/password", typed).content.decode() for _ in range(6)]
-    assert ["Too many tries" in text for text in said] == [False] * 5 + [True]
+    replies = [browser.post(f"{URL}/password", typed).content.decode() for _ in range(6)]
+    assert ["Too many attempts" in text for text in replies] == [False] * 5 + [True]
 
 
-def test_somebody_without_a_password_sets_one_after_a_fresh_sign_in_only(visit, later, victor):
+def test_an_account_without_a_password_sets_one_after_reauthentication_only(visit, later, victor):
     victor.set_unusable_password()
     victor.save()
     assert later(victor).post(f"{URL}/password", {"password": NEW, "again": NEW}).status_code == 403
@@ -107,7 +107,7 @@ def test_somebody_without_a_password_sets_one_after_a_fresh_sign_in_only(visit, 
     assert Event.objects.get(kind="password_changed").detail["first"] is True
 
 
-def test_sessions_say_what_and_from_where(victor):
+def test_sessions_show_browser_and_address(victor):
     linux = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
     signed_in("victor", **{"user-agent": linux})
     text = signed_in("victor", **{"user-agent": "curl/8.1"}).get(URL).content.decode()
@@ -116,7 +116,7 @@ def test_sessions_say_what_and_from_where(victor):
     assert text.count("this device") == 1
 
 
-def test_one_session_is_ended_by_itself_and_at_once(victor):
+def test_one_session_is_ended_at_once_and_the_others_stay(victor):
     here, elsewhere, third = signed_in("victor"), signed_in("victor"), signed_in("victor")
     there = BrowserSession.objects.get(session_key=_key(elsewhere))
     assert here.post(f"{URL}/sessions/{there.public_id}")["Location"] == URL
@@ -125,7 +125,7 @@ def test_one_session_is_ended_by_itself_and_at_once(victor):
     assert here.post(f"{URL}/sessions/{there.public_id}").status_code == 404
 
 
-def test_nobody_ends_the_session_of_another(victor, bob):
+def test_a_session_of_another_user_is_not_found(victor, bob):
     theirs = signed_in("bob")
     found = BrowserSession.objects.get(user=bob)
     assert signed_in("victor").post(f"{URL}/sessions/{found.public_id}").status_code == 404
@@ -142,14 +142,14 @@ def test_all_others_and_everywhere(victor, bob):
     assert Event.objects.filter(kind="sessions_revoked").count() == 2
 
 
-def test_the_table_does_not_know_what_the_cookie_says(victor):
+def test_the_table_stores_only_a_digest_of_the_cookie(victor):
     browser = signed_in("victor")
     cookie = browser.cookies["sessionid"].value
     assert not BrowserSession.objects.filter(session_key=cookie).exists()
     assert Client(headers={"cookie": f"sessionid={_key(browser)}"}).get(URL).status_code == 302
 
 
-def test_being_seen_is_written_once_a_minute(victor, django_assert_num_queries):
+def test_last_seen_is_written_once_a_minute(victor, django_assert_num_queries):
     browser = signed_in("victor")
     browser.get(URL)
 

@@ -1,8 +1,10 @@
 """Activity: what happened, newest first."""
 
 import csv
+import html
 import io
 import json
+import re
 
 import pytest
 from django.test import Client
@@ -12,13 +14,14 @@ from locks.engine.execution import run
 from locks.engine.maintenance import sweep_sessions
 from locks.engine.operations import open_session
 from locks.models import Event, Token
+from tests.locks.dashboard.conftest import linked
 from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
 
 
 def shown(reply) -> list[tuple[str, str | None]]:
-    return [(event.kind, event.lock_name) for event in reply.context["found"].events]
+    return [(event.kind, event.lock_name) for event in reply.context["activity"].events]
 
 
 def test_newest_first_and_filtered_by_kind_and_lock(worker, visit, victor, now_url):
@@ -56,8 +59,8 @@ def test_sessions_and_exports_have_sentences_too(worker, visit, olga, now_url):
     browser.post(f"{now_url}activity/export", {"format": "csv"})
     page = browser.get(now_url + "activity").content.decode()
     assert "runner-7 opened a session" in page
-    assert "runner-7 let its session run out after" in page
-    assert "olga took the history along" in page
+    assert "Session of runner-7 expired after" in page
+    assert "olga exported the history" in page
     assert "expiry:" not in page
 
 
@@ -66,7 +69,7 @@ def test_an_export_has_the_filters_of_the_page_and_is_an_event(worker, visit, ol
     worker.takes("b")
     browser = visit(olga)
     page = browser.get(now_url + "activity?lock=a&kind=acquired").content.decode()
-    assert f'action="{now_url}activity/export?kind=acquired&amp;lock=a"' in page
+    assert f'action="{now_url}activity/export?lock=a&amp;kind=acquired"' in page
     reply = browser.post(f"{now_url}activity/export?kind=acquired&lock=a", {"format": "csv"})
     assert reply["Content-Disposition"] == 'attachment; filename="blue-main-events.csv"'
     assert "no-store" in reply["Cache-Control"]
@@ -79,7 +82,7 @@ def test_an_export_has_the_filters_of_the_page_and_is_an_event(worker, visit, ol
     assert events[0].detail == {"format": "csv", "kinds": ["acquired"], "name": "a"}
 
 
-def test_an_export_is_posted_by_whoever_may_see_it(visit, victor, bob, now_url):
+def test_an_export_is_a_post_and_for_members_only(visit, victor, bob, now_url):
     export = now_url + "activity/export"
     assert visit(victor).post(export, {"format": "csv"}).status_code == 200
     assert visit(victor).get(export).status_code == 405
@@ -91,21 +94,22 @@ def test_an_export_is_posted_by_whoever_may_see_it(visit, victor, bob, now_url):
     assert Event.objects.filter(kind="history_exported").count() == 1
 
 
-def test_news_count_what_the_filter_finds_since_the_page(worker, visit, victor, bob, now_url):
+def test_new_events_of_the_filter_are_counted(worker, visit, victor, bob, now_url):
     held = worker.takes("a")
     browser = visit(victor)
-    everything, only_a = (browser.get(f"{now_url}activity{query}").context["found"] for query in ("", "?lock=a"))
+    everything, only_a = (browser.get(f"{now_url}activity{query}") for query in ("", "?lock=a"))
     worker.renews("a", held.lease_id)
     worker.takes("b")
     worker.takes("c")
 
     def new(page) -> int:
-        return browser.get(f"{now_url}activity/news{page.news}").json()["new"]
+        (url,) = re.findall(r'data-new-count-url="([^"]+)"', page.content.decode())
+        return browser.get(html.unescape(url)).json()["new"]
 
     assert (new(everything), new(only_a)) == (2, 0)
     worker.gives_back("a", held.lease_id)
     assert (new(everything), new(only_a)) == (3, 1)
-    assert visit(bob).get(f"{now_url}activity/news").status_code == 404
+    assert visit(bob).get(f"{now_url}activity/new-count").status_code == 404
 
 
 def test_pages_go_on_where_the_last_one_ended(worker, visit, victor, now_url):
@@ -113,11 +117,11 @@ def test_pages_go_on_where_the_last_one_ended(worker, visit, victor, now_url):
         worker.takes(f"job-{number}")
     browser = visit(victor)
     first = browser.get(now_url + "activity?kind=acquired")
-    second = browser.get(now_url + "activity" + first.context["found"].older)
+    second = browser.get(now_url + "activity" + linked(first, "next"))
     assert [name for _kind, name in shown(first) + shown(second)] == [f"job-{n}" for n in reversed(range(55))]
-    assert second.context["found"].older is None
-    assert second.context["found"].news is None
-    back = browser.get(now_url + "activity" + second.context["found"].newer)
+    assert second.context["activity"].older is None
+    assert "data-new-count-url" not in second.content.decode()
+    back = browser.get(now_url + "activity" + linked(second, "prev"))
     assert shown(back) == shown(first)
     assert shown(browser.get(now_url + "activity?kind=acquired&cursor=nonsense")) == shown(first)
 
@@ -125,7 +129,7 @@ def test_pages_go_on_where_the_last_one_ended(worker, visit, victor, now_url):
 def test_an_event_has_a_page_of_its_own(worker, visit, victor, bob, now_url):
     worker.takes("job", owner="runner-7", metadata="build=1")
     url = f"{now_url}activity/{Event.objects.get(kind='acquired').pk}"
-    assert "runner-7 got it" in visit(victor).get(url).content.decode()
+    assert "runner-7 acquired it" in visit(victor).get(url).content.decode()
     assert visit(bob).get(url).status_code == 404
     assert visit(victor).get(f"{now_url}activity/{2**62}").status_code == 404
 

@@ -105,7 +105,7 @@ def test_nothing_is_taken_without_a_reason_or_from_whoever_was_not_shown(worker,
     lock = Lock.objects.get()
     browser = visit(root)
     without = browser.post(LOCKS, confirmed(lock, reason=" "))
-    assert (without.status_code, "Say why" in without.content.decode()) == (422, True)
+    assert (without.status_code, "Enter a reason" in without.content.decode()) == (422, True)
     other = browser.post(LOCKS, confirmed(lock, shown=[f"{lock.pk}:{lock.fencing_token - 1}"]), follow=True)
     assert "another holder has acquired it since: a" in other.content.decode()
     assert (

@@ -1,4 +1,4 @@
-"""Bulk force-release: choose, preview, confirm, work off, stop; what is refused, and what finds another state."""
+"""Bulk force-release: selection, preview, confirmation, progress, stop; refusals and changed states."""
 
 import pytest
 
@@ -11,13 +11,13 @@ pytestmark = pytest.mark.django_db
 CONFIRM = {"reason": "its host is gone", "lock_delay_seconds": 0}
 
 
-def tick(held) -> str:
+def selected(held) -> str:
     return f"{Lock.objects.get(name=held.name).pk}:{held.fencing_token}"
 
 
 @pytest.fixture
 def jobs(worker):
-    """Three locks of a host that has not been heard of."""
+    """Three locks whose heartbeats are late."""
     held = [worker.takes(f"job-{number}", owner="runner-7", ttl_seconds=300) for number in range(3)]
     for one in held:
         age(one.name, seconds=200)
@@ -47,20 +47,18 @@ def outcomes(batch) -> dict[str, str | None]:
     return dict(batch.rows.values_list("lock_name", "outcome"))
 
 
-def test_what_was_ticked_is_shown_confirmed_and_released_one_by_one(jobs, worker, visit, olga, now_url, prepare):
+def test_selected_locks_are_previewed_confirmed_and_released(jobs, worker, visit, olga, now_url, prepare):
     other = worker.takes("other")
     browser = visit(olga)
-    batch = prepare(browser, lock=[tick(one) for one in jobs])
+    batch = prepare(browser, lock=[selected(one) for one in jobs])
     shown = browser.get(url_of(now_url, batch)).content.decode()
-    assert "Release 3 locks by force" in shown
+    assert "Force-release 3 locks" in shown
     assert "1 owner" in shown
     assert str(jobs[0].fencing_token) in shown
     assert not Event.objects.filter(kind="force_released").exists()
     reply = browser.post(url_of(now_url, batch, "confirm"), {**CONFIRM, "lock_delay_seconds": 30})
     assert reply["Location"] == url_of(now_url, batch)
-    assert "Under way" in browser.get(url_of(now_url, batch)).content.decode().replace(
-        "Waiting for a worker", "Under way"
-    )
+    assert "Waiting for a worker" in browser.get(url_of(now_url, batch)).content.decode()
     work_off(batch)
     assert outcomes(batch) == {"job-0": "released", "job-1": "released", "job-2": "released"}
     events = Event.objects.filter(kind="force_released")
@@ -79,30 +77,30 @@ def test_what_was_ticked_is_shown_confirmed_and_released_one_by_one(jobs, worker
     assert f"/activity/{events[0].pk}" in done
 
 
-def test_whoever_got_the_lock_in_between_keeps_it(jobs, worker, visit, olga, now_url, prepare):
+def test_a_new_holder_keeps_the_lock(jobs, worker, visit, olga, now_url, prepare):
     browser = visit(olga)
-    batch = prepare(browser, lock=[tick(one) for one in jobs])
+    batch = prepare(browser, lock=[selected(one) for one in jobs])
     worker.gives_back("job-1", jobs[1].lease_id)
     now = worker.takes("job-1", owner="runner-9")
     worker.gives_back("job-2", jobs[2].lease_id)
     shown = browser.get(url_of(now_url, batch)).content.decode()
-    assert "2 ended or changed hands since you looked" in shown
+    assert "2 ended or changed holder since you looked" in shown
     assert "runner-9 holds it now" in shown
     browser.post(url_of(now_url, batch, "confirm"), CONFIRM)
     work_off(batch)
     assert outcomes(batch) == {"job-0": "released", "job-1": "fencing_mismatch", "job-2": "not_held"}
     assert worker.renews("job-1", now.lease_id) == "renewed"
     done = browser.get(url_of(now_url, batch) + "?show=skipped").content.decode()
-    assert "runner-9 had it by then, and keeps it" in done
-    assert "it had ended already" in done
+    assert "held by runner-9 by then" in done
+    assert "no longer held" in done
     assert "job-0" not in done
 
 
 def test_a_viewer_is_refused_and_others_find_nothing(jobs, visit, olga, alice, victor, bob, now_url, prepare):
-    ticks = {"lock": [tick(one) for one in jobs]}
-    assert visit(victor).post(now_url + "releases/prepare", ticks).status_code == 403
-    assert visit(bob).post(now_url + "releases/prepare", ticks).status_code == 404
-    batch = prepare(visit(olga), **ticks)
+    selection = {"lock": [selected(one) for one in jobs]}
+    assert visit(victor).post(now_url + "releases/prepare", selection).status_code == 403
+    assert visit(bob).post(now_url + "releases/prepare", selection).status_code == 404
+    batch = prepare(visit(olga), **selection)
     for verb in ("confirm", "stop"):
         assert visit(victor).post(url_of(now_url, batch, verb), CONFIRM).status_code == 403
         assert visit(bob).post(url_of(now_url, batch, verb), CONFIRM).status_code == 404
@@ -115,26 +113,26 @@ def test_a_viewer_is_refused_and_others_find_nothing(jobs, visit, olga, alice, v
     assert not Event.objects.filter(kind="force_released").exists()
 
 
-def test_ticks_of_another_space_choose_nothing(jobs, visit, bob, red_space):
-    reply = visit(bob).post("/ui/red/main/releases/prepare", {"lock": [tick(one) for one in jobs]})
+def test_locks_of_another_space_are_not_selected(jobs, visit, bob, red_space):
+    reply = visit(bob).post("/ui/red/main/releases/prepare", {"lock": [selected(one) for one in jobs]})
     assert reply.status_code == 422
     assert "Nothing to release" in reply.content.decode()
     assert not BulkReleaseItem.objects.exists()
 
 
 @pytest.mark.parametrize("nonsense", [{}, {"lock": ["x:y", ":", "1:", "9999999999:1"]}, {"holder": "x"}, {"all": "x"}])
-def test_nonsense_chooses_nothing(jobs, visit, olga, now_url, nonsense):
+def test_invalid_forms_select_nothing(jobs, visit, olga, now_url, nonsense):
     assert visit(olga).post(now_url + "releases/prepare", nonsense).status_code == 422
 
 
-def test_a_living_holder_is_released_only_after_a_phrase_was_typed(jobs, worker, visit, olga, now_url, prepare):
+def test_a_heartbeating_holder_is_released_only_after_a_phrase_was_typed(jobs, worker, visit, olga, now_url, prepare):
     alive = worker.takes("alive", owner="runner-8")
     browser = visit(olga)
-    batch = prepare(browser, lock=[tick(one) for one in (*jobs, alive)])
+    batch = prepare(browser, lock=[selected(one) for one in (*jobs, alive)])
     assert "1 is still heartbeating" in browser.get(url_of(now_url, batch)).content.decode()
     for typed in ("", "release 3"):
         reply = browser.post(url_of(now_url, batch, "confirm"), {**CONFIRM, "typed": typed})
-        assert (reply.status_code, "Type “release 4” to go on" in reply.content.decode()) == (422, True)
+        assert (reply.status_code, "Type “release 4” to continue" in reply.content.decode()) == (422, True)
     batch.refresh_from_db()
     assert batch.state == BulkReleaseState.PREPARED
     assert browser.post(url_of(now_url, batch, "confirm"), {**CONFIRM, "typed": "Release 4"}).status_code == 302
@@ -142,14 +140,14 @@ def test_a_living_holder_is_released_only_after_a_phrase_was_typed(jobs, worker,
 
 def test_a_reason_is_required(jobs, visit, olga, now_url, prepare):
     browser = visit(olga)
-    batch = prepare(browser, lock=[tick(jobs[0])])
+    batch = prepare(browser, lock=[selected(jobs[0])])
     reply = browser.post(url_of(now_url, batch, "confirm"), {**CONFIRM, "reason": " "})
-    assert (reply.status_code, "Say why" in reply.content.decode()) == (422, True)
+    assert (reply.status_code, "Enter a reason" in reply.content.decode()) == (422, True)
 
 
-def test_of_two_clicks_the_second_changes_nothing(jobs, visit, olga, now_url, prepare):
+def test_a_double_click_counts_once(jobs, visit, olga, now_url, prepare):
     browser = visit(olga)
-    batch = prepare(browser, lock=[tick(jobs[0])])
+    batch = prepare(browser, lock=[selected(jobs[0])])
     for reason in ("first", "second"):
         assert browser.post(url_of(now_url, batch, "confirm"), {**CONFIRM, "reason": reason}).status_code == 302
     work_off(batch)
@@ -159,7 +157,7 @@ def test_of_two_clicks_the_second_changes_nothing(jobs, visit, olga, now_url, pr
     assert Event.objects.filter(kind="bulk_release_finished").count() == 1
 
 
-def test_what_has_not_run_can_be_stopped(worker, visit, olga, now_url, prepare, monkeypatch):
+def test_a_running_release_can_be_stopped(worker, visit, olga, now_url, prepare, monkeypatch):
     for number in range(5):
         worker.takes(f"job-{number}", owner="runner-7", ttl_seconds=300)
         age(f"job-{number}", seconds=200)
@@ -172,7 +170,7 @@ def test_what_has_not_run_can_be_stopped(worker, visit, olga, now_url, prepare, 
     work_off(batch)
     assert list(outcomes(batch).values()) == ["released", "released", "not_attempted", "not_attempted", "not_attempted"]
     shown = browser.get(url_of(now_url, batch)).content.decode()
-    assert "<b>2</b> released, 0 skipped, <b>3</b> left alone" in shown
+    assert "<b>2</b> released, 0 skipped, <b>3</b> not attempted" in " ".join(shown.split())
     stopped = Event.objects.get(kind="bulk_release_stopped")
     assert (stopped.actor_name, stopped.detail["released"], stopped.detail["left"]) == ("olga", 2, 3)
     assert browser.post(url_of(now_url, batch, "stop")).status_code == 302
@@ -180,45 +178,45 @@ def test_what_has_not_run_can_be_stopped(worker, visit, olga, now_url, prepare, 
 
 
 @pytest.mark.parametrize(
-    ("form", "chosen", "expected"),
+    ("form", "label", "expected"),
     [
-        ({"all": "now"}, "everything held here", {"deploy/api", "deploy/web", "cron"}),
-        ({"all": "now", "prefix": "deploy/"}, "everything that begins with “deploy/”", {"deploy/api", "deploy/web"}),
-        ({"all": "now", "q": "RUNNER-2"}, "everything that matches “RUNNER-2”", {"deploy/web"}),
-        ({"all": "now", "owner": "cron-a", "q": "c"}, "everything that matches “c” and is held by “cron-a”", {"cron"}),
+        ({"all": "now"}, "all locks held here", {"deploy/api", "deploy/web", "cron"}),
+        ({"all": "now", "prefix": "deploy/"}, "all locks with prefix “deploy/”", {"deploy/api", "deploy/web"}),
+        ({"all": "now", "q": "RUNNER-2"}, "all locks matching “RUNNER-2”", {"deploy/web"}),
+        ({"all": "now", "owner": "cron-a", "q": "c"}, "all locks matching “c” and held by “cron-a”", {"cron"}),
     ],
 )
-def test_all_that_a_filter_finds(worker, visit, olga, prepare, form, chosen, expected):
+def test_all_locks_of_a_filter(worker, visit, olga, prepare, form, label, expected):
     worker.takes("deploy/api", owner="runner-1")
     worker.takes("deploy/web", owner="runner-2")
     worker.takes("cron", owner="cron-a")
     worker.gives_back("closed", worker.takes("closed", lock_delay_seconds=30).lease_id)
     batch = prepare(visit(olga), **form)
-    assert (batch.selection_label, set(outcomes(batch))) == (chosen, expected)
+    assert (batch.selection_label, set(outcomes(batch))) == (label, expected)
 
 
-def test_everything_of_an_owner(worker, visit, olga, prepare):
+def test_all_locks_of_an_owner(worker, visit, olga, prepare):
     worker.takes("mine", owner="runner: 7")
     worker.takes("also mine".replace(" ", "-"), owner="runner: 7")
     worker.takes("not-mine", owner="runner-8")
     batch = prepare(visit(olga), holder=f"{Lock.objects.get(name='mine').holder_id}:runner: 7")
-    assert (batch.selection_label, set(outcomes(batch))) == ("everything runner: 7 holds", {"mine", "also-mine"})
+    assert (batch.selection_label, set(outcomes(batch))) == ("all locks of runner: 7", {"mine", "also-mine"})
 
 
-def test_a_choice_has_a_limit_and_says_so(worker, visit, olga, prepare, monkeypatch):
+def test_a_selection_has_a_limit(worker, visit, olga, prepare, monkeypatch):
     from locks.dashboard.bulk_release import selection
 
     monkeypatch.setattr(selection, "MAX_LOCKS", 2)
     for number in range(3):
         worker.takes(f"job-{number}")
     batch = prepare(visit(olga), all="now")
-    assert (batch.selection_label, batch.total) == ("the first 2 of everything held here", 2)
+    assert (batch.selection_label, batch.total) == ("the first 2 of all locks held here", 2)
 
 
-def test_what_was_prepared_is_forgotten_and_what_was_confirmed_is_not(jobs, visit, olga, now_url, prepare):
+def test_an_unconfirmed_release_is_purged_and_a_confirmed_one_is_not(jobs, visit, olga, now_url, prepare):
     browser = visit(olga)
-    prepared = prepare(browser, lock=[tick(jobs[0])])
-    confirmed = prepare(browser, lock=[tick(jobs[1])])
+    prepared = prepare(browser, lock=[selected(jobs[0])])
+    confirmed = prepare(browser, lock=[selected(jobs[1])])
     browser.post(url_of(now_url, confirmed, "confirm"), CONFIRM)
     BulkRelease.objects.update(created_at="2020-01-01T00:00Z")
     bulk_release.purge(days=30)

@@ -1,4 +1,4 @@
-"""A lease ends with the session it is tied to, on every page at once, whether or not the sweep has been."""
+"""A lease ends with the session it is bound to, on every page at once, before the sweep records it."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def session_id(worker):
     return opened.session_id
 
 
-def test_once_its_session_is_over_nothing_says_that_it_is_held(session_id, space, visit, alice, now_url):
+def test_no_page_shows_it_as_held_after_its_session_ended(session_id, space, visit, alice, now_url):
     browser = visit(alice)
     token = Token.objects.get()
 
@@ -28,16 +28,16 @@ def test_once_its_session_is_over_nothing_says_that_it_is_held(session_id, space
         now = browser.get(now_url)
         owners = browser.get(now_url + "owners").context["owners"].rows
         return {
-            "Now": {row.lock.name: row.lock.state for row in now.context["board"].rows},
+            "Now": {row.lock.name: row.lock.state for row in now.context["lock_list"].rows},
             "in groups": {
-                row.lock.name: row.lock.state for row in browser.get(now_url + "?group=owner").context["board"].rows
+                row.lock.name: row.lock.state for row in browser.get(now_url + "?group=owner").context["lock_list"].rows
             },
             "counted": now.context["counters"].held,
             "Owners": {row.owner.owner: row.owner.holding for row in owners},
             "Lock": browser.get(now_url + "locks/deploy/api").context["lock"].state,
-            "of the token": browser.get(now_url + "tokens").context["found"].rows[0].live_leases,
+            "of the token": browser.get(now_url + "tokens").context["results"].rows[0].live_leases,
             "of the space": browser.get(now_url + "team").context["team_spaces"][0].held,
-            "matched": browser.get(now_url + "tokens/new").context["matched"],
+            "matched": browser.get(now_url + "tokens/new").context["match_count"],
             "to be taken back": [lock.name for lock in live_leases(space=space, token=token).order_by("name")],
         }
 
@@ -66,13 +66,13 @@ def test_its_countdown_and_its_heartbeat_are_those_of_the_session(session_id, wo
     page = browser.get(now_url + "locks/deploy/api")
     assert page.context["lock"].state == "held"
     assert page.context["lock"].is_heartbeating
-    assert page.context["lock"].share_left > 95
+    assert page.context["lock"].remaining_percent > 95
     assert "its session kept alive" in page.content.decode()
     form = browser.get(now_url + "locks/deploy/api/force-release").content.decode()
-    assert "it is still at work" in form
+    assert "still heartbeating" in form
 
 
-def test_what_is_stuck_says_when_the_session_took_it_along(session_id, visit, alice, now_url):
+def test_a_stuck_lock_shows_when_its_session_ended(session_id, visit, alice, now_url):
     pass_seconds(70)
     (stuck,) = visit(alice).get(now_url + "stuck").context["inbox"].locks
     assert (stuck.lock.name, stuck.lock.state) == ("deploy/api", "overdue")

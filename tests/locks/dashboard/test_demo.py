@@ -18,10 +18,10 @@ def test_the_demo_fills_a_team_whose_pages_open(visit, capsys):
     call_command("create_demo", password="a password for the demo", days=1)
     assert "Team Harbor: sign in as ada, olga, victor" in capsys.readouterr().out
     browser = visit(User.objects.get(username="olga"))
-    names = [row.lock.name for row in browser.get("/ui/harbor/production/").context["board"].rows]
+    names = [row.lock.name for row in browser.get("/ui/harbor/production/").context["lock_list"].rows]
     assert "deploy/api" in names
     assert browser.get("/ui/harbor/production/locks/deploy/api").context["percentiles"].count > 5
-    contended = browser.get("/ui/harbor/production/contention").context["found"]
+    contended = browser.get("/ui/harbor/production/contention").context["contention"]
     assert len(contended.most_refused) > 5
     assert contended.most_waited
     assert {"acquired", "released", "expired"} <= set(Event.objects.values_list("kind", flat=True))
@@ -35,13 +35,13 @@ def test_it_is_made_once(visit):
         call_command("create_demo")
 
 
-def test_its_waiters_stand_in_line_for_a_minute_at_most_and_ask_again():
-    demo = Demo(seed=8, history=timedelta(hours=2))
+def test_its_waiters_wait_a_minute_at_most_and_try_again():
+    demo = Demo(seed=8, past=timedelta(hours=2))
     demo.fill(password="a password for the demo")
     run(sweep())
     run(purge_waiters())
-    in_line = set(Waiter.objects.values_list("name", "owner"))
-    assert ("deploy/api", "runner-12") in in_line
+    waiting = set(Waiter.objects.values_list("name", "owner"))
+    assert ("deploy/api", "runner-12") in waiting
     now = timezone.now()
     assert all(now - waiter.enqueued_at < timedelta(seconds=60) for waiter in Waiter.objects.all())
     Waiter.objects.update(deadline_at=now)
@@ -49,5 +49,5 @@ def test_its_waiters_stand_in_line_for_a_minute_at_most_and_ask_again():
     assert set(Waiter.objects.filter(name="deploy/api").values_list("owner", flat=True)) == {"runner-12", "runner-9"}
     assert Waiter.objects.earliest("enqueued_at").enqueued_at > now
     taken = Lock.objects.get(name="migrate/orders-db")
-    assert taken.owner == "runner-7", "nobody waits for what is free: the first in line takes it"
+    assert taken.owner == "runner-7", "a free lock has no queue: the first waiter acquires it"
     assert not Waiter.objects.filter(name=taken.name, owner=taken.owner).exists()

@@ -1,4 +1,4 @@
-"""Errors speak to whoever asked: pages to people, the contract's JSON to programs."""
+"""Errors are pages for people, and the JSON of the contract for programs."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_programs_get_json(client):
     assert client.get("/no/such/path").json()["code"] == "not_found"
 
 
-def test_a_failure_of_ours_is_a_page_that_asks_nothing(client, visit, alice, space, monkeypatch, now_url):
+def test_an_internal_error_is_a_page_without_its_cause(client, visit, alice, space, monkeypatch, now_url):
     def fails(**_arguments):
         raise RuntimeError("a secret")
 
@@ -26,5 +26,5 @@ def test_a_failure_of_ours_is_a_page_that_asks_nothing(client, visit, alice, spa
     monkeypatch.setattr("locks.dashboard.now.views.counters", fails)
     reply = browser.get(now_url)
     assert reply.status_code == 500
-    assert "went wrong on our side" in reply.content.decode()
+    assert "Internal error" in reply.content.decode()
     assert "a secret" not in reply.content.decode()

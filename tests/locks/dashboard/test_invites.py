@@ -1,4 +1,4 @@
-"""Invitations: shown once, good for one person, by a link whose secret never is in an address the server sees."""
+"""Invitations: shown once, valid for one person, through a link whose code is never in a URL that the server sees."""
 
 import hashlib
 import re
@@ -43,7 +43,7 @@ def test_the_code_is_kept_as_a_digest_and_listed_nowhere(visit, alice, code, now
     assert (event.actor_name, event.detail["role"]) == ("alice", "operator")
 
 
-def test_somebody_with_an_account_joins_and_the_link_is_used_up(visit, bob, code, blue):
+def test_a_user_with_an_account_joins_and_the_link_is_used_up(visit, bob, code, blue):
     browser = visit(bob)
     assert redeem(browser, f"http://testserver/ui/join#{code}")["Location"] == "/ui/join/accept"
     page = browser.get("/ui/join/accept")
@@ -57,7 +57,7 @@ def test_somebody_with_an_account_joins_and_the_link_is_used_up(visit, bob, code
     assert browser.post("/ui/join/accept").status_code == 409
 
 
-def test_somebody_without_one_makes_one_and_the_password_rules_hold(code, blue):
+def test_a_new_account_is_created_and_the_password_rules_hold(code, blue):
     browser = Client()
     redeem(browser, code)
     weak = browser.post("/ui/join/accept", {**NEW, "password": "12345678"})
@@ -75,8 +75,8 @@ def test_somebody_without_one_makes_one_and_the_password_rules_hold(code, blue):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"username": "ALICE"}, "Somebody has this name"),
-        ({"email": "Alice@Example.com"}, "Somebody has this address"),
+        ({"username": "ALICE"}, "This name is taken"),
+        ({"email": "Alice@Example.com"}, "This address is taken"),
         ({"username": "a b"}, "Enter a valid username"),
         ({"email": "nowhere"}, "valid email"),
     ],
@@ -103,7 +103,7 @@ def test_signing_in_leads_back_to_the_invitation(code, bob, blue):
 def test_every_wrong_code_gets_one_answer(code, wrong):
     reply = redeem(Client(), wrong)
     assert reply.status_code == 422
-    assert "used, taken back or has run out" in reply.content.decode()
+    assert "used, revoked or has expired" in reply.content.decode()
 
 
 def test_an_expired_or_revoked_link_does_nothing(visit, alice, bob, code, url):
@@ -117,11 +117,11 @@ def test_an_expired_or_revoked_link_does_nothing(visit, alice, bob, code, url):
     visit(alice).post(f"{url}/{Invite.objects.get().pk}/revoke")
     assert browser.post("/ui/join/accept").status_code == 409
     again = visit(alice).post(f"{url}/{Invite.objects.get().pk}/revoke", follow=True)
-    assert "used or taken back already" in again.content.decode()
+    assert "used or revoked already" in again.content.decode()
     assert Event.objects.filter(kind="invite_revoked").count() == 1
 
 
-def test_a_member_does_not_use_up_somebody_else_s_invitation(visit, victor, code):
+def test_a_member_does_not_use_up_an_invitation(visit, victor, code):
     browser = visit(victor)
     redeem(browser, code)
     assert browser.post("/ui/join/accept")["Location"] == "/ui/blue/"
@@ -134,7 +134,7 @@ def test_without_a_code_there_is_nothing_to_accept():
     assert Client().get("/ui/join")["Referrer-Policy"] == "same-origin"
 
 
-def test_invitations_are_the_admins_business(visit, olga, bob, alice, code, url, red_space):
+def test_only_admins_invite(visit, olga, bob, alice, code, url, red_space):
     assert visit(olga).get(f"{url}/new").status_code == 403
     invite = Invite.objects.get()
     assert visit(olga).post(f"{url}/{invite.pk}/revoke").status_code == 403
@@ -145,9 +145,7 @@ def test_invitations_are_the_admins_business(visit, olga, bob, alice, code, url,
 
 
 @pytest.mark.parametrize("lost", ["is_active", "is_superuser"])
-def test_whoever_loses_their_rights_to_the_whole_site_does_not_come_back_by_a_link_of_their_own(
-    visit, root, alice, olga, url, lost
-):
+def test_a_deactivated_or_demoted_user_cannot_come_back_by_their_own_invitation(visit, root, alice, olga, url, lost):
     Membership.objects.filter(user=olga).update(role="admin")
     inviter = olga if lost == "is_active" else User.objects.create_superuser("sue")
     shown = visit(inviter).post(f"{url}/new", {"role": "admin", "days": 30}).content.decode()
@@ -163,13 +161,13 @@ def test_whoever_loses_their_rights_to_the_whole_site_does_not_come_back_by_a_li
     assert not User.objects.filter(username="erin").exists()
     event = Event.objects.get(kind="invite_revoked")
     assert (event.actor_name, event.detail["role"]) == ("root", "admin")
-    # Nor does it open again with the account.
+    # Nor is it valid again with the account.
     visit(root).post(f"/admin/locks/user/{inviter.pk}/change/", form | {"is_active": "on", "is_superuser": "on"})
     assert redeem(Client(), code).status_code == 422
 
 
-def test_a_link_is_good_only_while_whoever_made_it_is_an_admin(alice, code):
-    """However they ceased to be one."""
+def test_a_link_is_valid_only_while_its_creator_is_an_admin(alice, code):
+    """Whether deactivated or demoted."""
     User.objects.filter(pk=alice.pk).update(is_active=False)
     assert redeem(Client(), code).status_code == 422
     User.objects.filter(pk=alice.pk).update(is_active=True)

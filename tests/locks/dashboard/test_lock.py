@@ -1,4 +1,4 @@
-"""Lock: one name, how it stands and what became of it before."""
+"""Lock: the state and the history of one lock."""
 
 import re
 
@@ -15,18 +15,18 @@ def text_of(client: Client, url: str) -> str:
     return " ".join(client.get(url).content.decode().split())
 
 
-def test_the_sentence_says_who_holds_it(worker, visit, victor, now_url):
+def test_the_sentence_names_the_holder(worker, visit, victor, now_url):
     held = worker.takes("deploy/api", owner="runner-7")
     age("deploy/api", seconds=12)
     worker.renews("deploy/api", held.lease_id)
     text = text_of(visit(victor), now_url + "locks/deploy/api")
     assert "Held by <b>runner-7</b> for" in text
     assert re.search(r">1[2-9] s</time>", text)
-    assert "nobody waiting" in text
+    assert "none waiting" in text
     assert str(held.lease_id) not in text
 
 
-def test_history_tells_how_each_hold_ended(worker, visit, victor, olga, now_url):
+def test_the_history_has_the_end_of_each_hold(worker, visit, victor, olga, now_url):
     worker.gives_back("job", worker.takes("job", owner="a").lease_id)
     held = worker.takes("job", owner="b", ttl_seconds=60)
     visit(olga).post(
@@ -37,22 +37,22 @@ def test_history_tells_how_each_hold_ended(worker, visit, victor, olga, now_url)
     age("job", seconds=61)
     worker.takes("job", owner="d")
     reply = visit(victor).get(now_url + "locks/job")
-    assert [(hold.owner, hold.how_it_ended) for hold in reply.context["holds"]] == [
-        ("c", "Ran out"),
-        ("b", "Taken by olga"),
-        ("a", "Given back"),
+    assert [(hold.owner, hold.end_label) for hold in reply.context["holds"]] == [
+        ("c", "Expired"),
+        ("b", "Force-released by olga"),
+        ("a", "Released"),
     ]
-    ribbon = reply.context["ribbon"]
-    assert {share.owner for share in ribbon.shares} == {"a", "b", "c", "d"}
-    assert [cut.label.endswith("dead host") for cut in ribbon.cuts] == [True]
+    timeline = reply.context["timeline"]
+    assert {share.owner for share in timeline.shares} == {"a", "b", "c", "d"}
+    assert [end.label.endswith("dead host") for end in timeline.forced_ends] == [True]
     assert reply.context["percentiles"].count == 3
 
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(70, "the next claim takes it."), (50, "Expiring")],
+    [(70, "the next claim acquires the lock."), (50, "Expiring"), (40, "never renewed (late);")],
 )
-def test_trouble_is_said(worker, visit, victor, now_url, seconds, words):
+def test_a_lock_that_needs_attention_says_so(worker, visit, victor, now_url, seconds, words):
     worker.takes("job", ttl_seconds=60)
     age("job", seconds=seconds)
     assert words in text_of(visit(victor), now_url + "locks/job")
@@ -60,9 +60,9 @@ def test_trouble_is_said(worker, visit, victor, now_url, seconds, words):
 
 def test_a_free_lock_and_one_whose_row_is_gone_still_have_their_history(worker, visit, victor, now_url):
     worker.gives_back("job", worker.takes("job").lease_id)
-    assert "Nobody holds it" in text_of(visit(victor), now_url + "locks/job")
+    assert "Free: the next claim acquires it" in text_of(visit(victor), now_url + "locks/job")
     Lock.objects.all().delete()
-    assert "Given back" in text_of(visit(victor), now_url + "locks/job")
+    assert "Released" in text_of(visit(victor), now_url + "locks/job")
 
 
 def test_a_name_that_was_never_used_has_no_page(visit, victor, now_url):

@@ -1,4 +1,4 @@
-"""Guessing is slowed by account and by address, and nobody is kept out of their own place."""
+"""Guessing is throttled by account and by network, and never locks users out of networks they used before."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,16 +20,16 @@ def sign_in(name: str, password: str, address: str) -> int:
     return Client(REMOTE_ADDR=address).post(URL, {"name": name, "password": password}).status_code
 
 
-def somebody(address: str) -> Actor:
+def actor_from(address: str) -> Actor:
     return Actor(kind=ActorKind.USER, name="unknown", channel=Channel.WEB, address=address)
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", ["alice", "nobody-at-all"])
-def test_after_five_tries_the_sixth_is_not_looked_at_known_or_not(alice, name):
+@pytest.mark.parametrize("name", ["alice", "unknown"])
+def test_after_five_attempts_the_sixth_is_not_checked_whether_the_account_exists_or_not(alice, name):
     assert [sign_in(name, "wrong", CAFE) for _ in range(5)] == [422] * 5
     reply = Client(REMOTE_ADDR=CAFE).post(URL, {"name": name, "password": PASSWORD})
-    assert (reply.status_code, "Too many tries. Wait" in reply.content.decode()) == (429, True)
+    assert (reply.status_code, "Too many attempts. Try again in" in reply.content.decode()) == (429, True)
     assert 0 < int(reply["Retry-After"]) <= 60
     event = Event.objects.get(kind="sign_in_slowed")
     assert event.detail == {"gate": "password", "by": "pair"}
@@ -37,7 +37,7 @@ def test_after_five_tries_the_sixth_is_not_looked_at_known_or_not(alice, name):
 
 
 @pytest.mark.django_db
-def test_another_spelling_of_a_name_brings_no_further_tries(victor):
+def test_another_spelling_of_a_name_allows_no_further_attempts(victor):
     """The database finds victor under all of these."""
     spellings = ("victor", "VICTOR", "vıctor", "Victor", "vIctor")
     assert [sign_in(name, "wrong", CAFE) for name in spellings] == [422] * 5
@@ -46,7 +46,7 @@ def test_another_spelling_of_a_name_brings_no_further_tries(victor):
 
 @pytest.mark.django_db
 def test_the_name_and_the_address_of_a_person_share_one_allowance(alice):
-    """Also the right password is not looked at then. What is answered is what a wrong one gets."""
+    """The right password is then not checked either, and gets the answer of a wrong one."""
     names = ("alice", "alice@example.com", "Alice", "ALICE@example.com", "alice")
     assert [sign_in(name, "wrong", CAFE) for name in names] == [422] * 5
     assert [sign_in(name, PASSWORD, CAFE) for name in ("alice", "alice@example.com")] == [422] * 2
@@ -58,24 +58,24 @@ def test_the_name_and_the_address_of_a_person_share_one_allowance(alice):
 
 
 @pytest.mark.django_db
-def test_being_slowed_does_not_tell_that_two_names_are_one_person_s(alice):
-    """Nor that there is such a person: a stranger sees the same of names that nobody has."""
+def test_being_throttled_does_not_reveal_that_two_names_are_one_account(alice):
+    """Nor that the account exists: unknown names get the same answers."""
 
     def seen(first: str, second: str, address: str) -> list[tuple[int, bool, bool]]:
         browser, found = Client(REMOTE_ADDR=address), []
         for name in [first] * 6 + [second] * 6:
             reply = browser.post(URL, {"name": name, "password": "wrong"})
             text = reply.content.decode()
-            found.append((reply.status_code, "do not go together" in text, "Too many tries" in text))
+            found.append((reply.status_code, "Incorrect name or password" in text, "Too many attempts" in text))
         return found
 
     known = seen("alice", "alice@example.com", CAFE)
-    assert known == seen("nobody", "nobody@example.com", "198.51.100.10")
+    assert known == seen("unknown", "unknown@example.com", "198.51.100.10")
     assert [status for status, *_ in known] == ([422] * 5 + [429]) * 2
 
 
 @pytest.mark.django_db
-def test_strangers_elsewhere_keep_nobody_out_of_their_own_place(alice):
+def test_attempts_from_unknown_networks_do_not_lock_out_a_known_one(alice):
     assert sign_in("alice", PASSWORD, HOME) == 302
     for number in range(30):
         sign_in("alice", "wrong", f"198.51.100.{number}")
@@ -85,28 +85,28 @@ def test_strangers_elsewhere_keep_nobody_out_of_their_own_place(alice):
 
 
 @pytest.mark.django_db
-def test_at_home_guessing_is_slowed_as_well(alice):
+def test_guessing_from_a_known_network_is_throttled_too(alice):
     sign_in("alice", PASSWORD, HOME)
     assert [sign_in("alice", "wrong", HOME) for _ in range(11)] == [422] * 10 + [429]
 
 
 @pytest.mark.django_db
-def test_one_network_cannot_try_everybody(alice):
-    # A slow machine gets a few tries back meanwhile.
+def test_one_network_cannot_try_all_accounts(alice):
+    # On a slow machine a few attempts become free again meanwhile.
     found = [sign_in(f"person-{number}", "Summer2026", CAFE) for number in range(45)]
     assert (found[:30], 429 in found[30:]) == ([422] * 30, True)
     assert sign_in("alice", PASSWORD, HOME) == 302
 
 
 @pytest.mark.django_db
-def test_the_right_password_gives_the_tries_back(alice):
+def test_the_right_password_resets_the_attempts(alice):
     for _ in range(4):
         assert [sign_in("alice", "wrong", CAFE) for _ in range(4)] == [422] * 4
         assert sign_in("alice", PASSWORD, CAFE) == 302
 
 
 @pytest.mark.django_db
-def test_time_gives_the_tries_back(alice):
+def test_attempts_become_free_again_with_time(alice):
     for _ in range(6):
         sign_in("alice", "wrong", CAFE)
     with connection.cursor() as cursor:
@@ -126,33 +126,33 @@ def test_being_refused_is_recorded_once_a_minute_and_makes_no_rows(alice):
 def test_one_ipv6_subscriber_is_one_network():
     for number in range(5):
         login_throttle.check(
-            scope=login_throttle.ThrottleScope.PASSWORD, subject="x", user=None, actor=somebody(f"2001:db8::{number}")
+            scope=login_throttle.ThrottleScope.PASSWORD, subject="x", user=None, actor=actor_from(f"2001:db8::{number}")
         )
     with pytest.raises(login_throttle.TooMany):
         login_throttle.check(
-            scope=login_throttle.ThrottleScope.PASSWORD, subject="x", user=None, actor=somebody("2001:db8::ffff")
+            scope=login_throttle.ThrottleScope.PASSWORD, subject="x", user=None, actor=actor_from("2001:db8::ffff")
         )
     login_throttle.check(
-        scope=login_throttle.ThrottleScope.PASSWORD, subject="x", user=None, actor=somebody("2001:db8:0:1::1")
+        scope=login_throttle.ThrottleScope.PASSWORD, subject="x", user=None, actor=actor_from("2001:db8:0:1::1")
     )
 
 
 @pytest.mark.django_db
-def test_the_counters_are_a_fixed_number_however_many_try(monkeypatch):
-    monkeypatch.setattr(login_throttle, "BUCKETS", 4)
+def test_the_number_of_buckets_is_fixed(monkeypatch):
+    monkeypatch.setattr(login_throttle, "COUNTERS", 4)
     for number in range(40):
         with suppress(login_throttle.TooMany):
             login_throttle.check(
                 scope=login_throttle.ThrottleScope.PASSWORD,
                 subject=f"p{number}",
                 user=None,
-                actor=somebody(f"192.0.2.{number}"),
+                actor=actor_from(f"192.0.2.{number}"),
             )
     assert LoginThrottle.objects.count() <= 4 * 3
 
 
 @pytest.mark.django_db
-def test_only_the_latest_addresses_are_remembered(alice):
+def test_only_the_latest_networks_are_kept(alice):
     for number in range(login_throttle.MAX_KNOWN_NETWORKS + 5):
         login_throttle.record_network(user=alice, address=f"192.0.2.{number}")
     kept = set(KnownNetwork.objects.values_list("network", flat=True))
@@ -161,7 +161,7 @@ def test_only_the_latest_addresses_are_remembered(alice):
 
 @pytest.mark.django_db
 def test_the_address_is_the_one_that_trusted_proxies_name(alice):
-    """The lane in front of Django puts it into REMOTE_ADDR; what a client writes itself is not looked at."""
+    """The server puts it into REMOTE_ADDR; headers that the client sends are ignored."""
     for number in range(5):
         Client(REMOTE_ADDR=CAFE).post(
             URL, {"name": "alice", "password": "wrong"}, headers={"X-Forwarded-For": f"203.0.113.{number}"}
@@ -169,13 +169,13 @@ def test_the_address_is_the_one_that_trusted_proxies_name(alice):
     assert sign_in("alice", PASSWORD, CAFE) == 429
 
 
-def test_a_crowd_at_once_gets_no_more_tries_than_one_by_one(committed):
+def test_concurrent_attempts_are_counted_like_sequential_ones(committed):
     """Each thread has a connection of its own, as server processes have."""
 
     def one(_number: int) -> bool:
         try:
             login_throttle.check(
-                scope=login_throttle.ThrottleScope.PASSWORD, subject="alice", user=None, actor=somebody(CAFE)
+                scope=login_throttle.ThrottleScope.PASSWORD, subject="alice", user=None, actor=actor_from(CAFE)
             )
         except login_throttle.TooMany:
             return False

@@ -46,12 +46,12 @@ def test_pairs_objects_and_words_become_chips(metadata, expected):
         ("//evil.example", False),
     ],
 )
-def test_only_plain_web_addresses_become_links(value, is_link):
+def test_only_plain_web_urls_become_links(value, is_link):
     (chip,) = chips(f"url={value}")
     assert (chip.link == value) is is_link
 
 
-def test_a_long_address_is_shown_by_its_host_and_its_end():
+def test_a_long_url_is_shown_by_its_host_and_its_end():
     (chip,) = chips("https://git.example/a/long/way/to/issues/1842")
-    assert chip.shown == "git.example/…/1842"
+    assert chip.label == "git.example/…/1842"
     assert chip.link == "https://git.example/a/long/way/to/issues/1842"

@@ -1,10 +1,12 @@
-"""Now: who owns what."""
+"""Now: the active locks."""
 
 import pytest
 from django.db import connection
 
+from locks.dashboard.metadata import chips
 from locks.dashboard.now.queries import SORTS
 from locks.models import Lock, Waiter
+from tests.locks.dashboard.conftest import linked
 
 pytestmark = pytest.mark.django_db
 
@@ -21,7 +23,7 @@ def age(name: str, *, seconds: float) -> None:
 
 
 def names(reply) -> list[str]:
-    return [row.lock.name for row in reply.context["board"].rows]
+    return [row.lock.name for row in reply.context["lock_list"].rows]
 
 
 def test_a_row_tells_all_but_the_lease_id(worker, visit, victor, now_url, space):
@@ -42,7 +44,7 @@ def test_a_row_tells_all_but_the_lease_id(worker, visit, victor, now_url, space)
     assert str(held.lease_id) not in text
 
 
-def test_trouble_comes_first(worker, visit, victor, now_url):
+def test_the_most_urgent_come_first(worker, visit, victor, now_url):
     for name in ("calm", "overdue", "expiring", "closed", "oldest"):
         worker.takes(name, ttl_seconds=60, lock_delay_seconds=30 if name == "closed" else 0)
     age("oldest", seconds=10)
@@ -51,19 +53,19 @@ def test_trouble_comes_first(worker, visit, victor, now_url):
     age("closed", seconds=61)
     reply = visit(victor).get(now_url)
     assert names(reply) == ["overdue", "expiring", "closed", "oldest", "calm"]
-    assert [row.lock.state.word for row in reply.context["board"].rows] == [
-        "Overdue", "Expiring", "Delayed", "Held", "Held",
+    assert [row.lock.state.label for row in reply.context["lock_list"].rows] == [
+        "Overdue", "Expiring", "Cooling down", "Held", "Held",
     ]  # fmt: skip
     counters = reply.context["counters"]
     assert (counters.held, counters.expiring, counters.overdue) == (3, 1, 2)
 
 
-def test_a_free_lock_is_not_listed_unless_it_is_closed(worker, visit, victor, now_url):
+def test_a_free_lock_is_not_listed_unless_it_is_cooling_down(worker, visit, victor, now_url):
     worker.gives_back("gone", worker.takes("gone").lease_id)
     worker.gives_back("closed", worker.takes("closed", lock_delay_seconds=30).lease_id)
     reply = visit(victor).get(now_url)
     assert names(reply) == ["closed"]
-    assert "nobody" in reply.content.decode()
+    assert '<span class="none">—</span>' in reply.content.decode()
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_a_free_lock_is_not_listed_unless_it_is_closed(worker, visit, victor, no
         ("?sort=nonsense&page=x&open=y", ["deploy/api", "deploy/web", "cron", "odd"]),
     ],
 )
-def test_filters_are_in_the_address(worker, visit, victor, now_url, query, expected):
+def test_filters_are_in_the_url(worker, visit, victor, now_url, query, expected):
     worker.takes("deploy/api", owner="runner-1", metadata="build=1842")
     worker.takes("deploy/web", owner="runner-2")
     worker.takes("cron", owner="cron-a")
@@ -95,9 +97,10 @@ def test_pages_are_turned_and_end(worker, visit, victor, now_url):
     for number in range(51):
         worker.takes(f"job-{number:02}")
     first = visit(victor).get(now_url + "?sort=name")
-    assert (len(names(first)), first.context["counters"].listed) == (50, 51)
-    second = visit(victor).get(now_url + first.context["board"].next)
-    assert (names(second), second.context["board"].next) == (["job-50"], None)
+    assert (len(names(first)), first.context["counters"].active) == (50, 51)
+    second = visit(victor).get(now_url + linked(first, "next"))
+    assert (names(second), second.context["lock_list"].has_next) == (["job-50"], False)
+    assert names(visit(victor).get(now_url + linked(second, "prev"))) == names(first)
     assert visit(victor).get(now_url + "?page=99").status_code == 200
     assert "51 match" in visit(victor).get(now_url + "?prefix=job").content.decode()
 
@@ -106,12 +109,12 @@ def test_pages_are_turned_and_end(worker, visit, victor, now_url):
 @pytest.mark.parametrize(
     ("asked", "shown"), [("00", 1), ("007", 7), ("-1", 1), ("²", 1), ("201", 200), ("9" * 5000, 200)]
 )
-def test_any_page_can_be_asked_for(visit, victor, now_url, page, asked, shown):
+def test_any_page_number_is_valid(visit, victor, now_url, page, asked, shown):
     reply = visit(victor).get(now_url + page, {"page": asked})
-    assert (reply.status_code, reply.context["wanted"].page) == (200, shown)
+    assert (reply.status_code, reply.context["filters"].page) == (200, shown)
 
 
-def test_half_a_character_in_metadata_does_not_take_the_page_down(worker, visit, victor, now_url):
+def test_a_lone_surrogate_in_metadata_does_not_break_the_page(worker, visit, victor, now_url):
     worker.takes("job", metadata='{"note": "\\ud800 broken"}')
     for url in (now_url, now_url + "locks/job", now_url + "stuck"):
         assert visit(victor).get(url).status_code == 200
@@ -122,14 +125,14 @@ def test_an_open_row_shows_its_metadata_and_last_events(worker, visit, victor, n
         worker.gives_back("job", worker.takes("job", owner="runner-1").lease_id)
     worker.takes("job", owner="runner-2", metadata="step=tests")
     reply = visit(victor).get(f"{now_url}?open={Lock.objects.get().pk}")
-    (row,) = reply.context["board"].rows
-    assert [event.kind for event in row.latest] == ["acquired", "released", "acquired", "released", "acquired"]
-    assert "runner-1 gave it back" in reply.content.decode()
-    assert "Nobody waits for it" in reply.content.decode()
-    assert row.toggle == "?"
+    (row,) = reply.context["lock_list"].rows
+    assert [event.kind for event in row.recent_events] == ["acquired", "released", "acquired", "released", "acquired"]
+    assert "runner-1 released it" in reply.content.decode()
+    assert "No waiters" in reply.content.decode()
+    assert row.toggled == ()
 
 
-def test_an_open_row_shows_who_is_in_line_and_the_metadata_as_it_was_sent(worker, visit, victor, now_url, space):
+def test_an_open_row_shows_the_queue_and_the_raw_metadata(worker, visit, victor, now_url, space):
     sent = '{"step": "tests", "more": [1, 2]}'
     worker.takes("job", metadata=sent)
     token = Lock.objects.get().token
@@ -138,25 +141,25 @@ def test_an_open_row_shows_who_is_in_line_and_the_metadata_as_it_was_sent(worker
             space=space, name="job", token=token, owner=owner, queue_seq=5 - queue_seq, deadline_at="2999-01-01T00:00Z"
         )
     reply = visit(victor).get(f"{now_url}?open={Lock.objects.get().pk}")
-    (row,) = reply.context["board"].rows
+    (row,) = reply.context["lock_list"].rows
     assert [waiter.owner for waiter in row.waiters] == ["first", "second"]
-    assert [(chip.key, chip.value) for chip in row.lock.chips] == [("step", "tests"), ("more", "[1, 2]")]
+    assert [(chip.key, chip.value) for chip in chips(row.lock.metadata)] == [("step", "tests"), ("more", "[1, 2]")]
     assert sent.replace('"', "&quot;") in reply.content.decode()
 
 
-def test_of_much_metadata_the_row_the_open_row_and_the_page_say_how_much_more_there_is(worker, visit, victor, now_url):
+def test_long_metadata_is_cut_and_the_rest_is_counted(worker, visit, victor, now_url):
     worker.takes("job", metadata=" ".join(f"key{number}={number}" for number in range(40)))
     row = visit(victor).get(f"{now_url}?open={Lock.objects.get().pk}").content.decode()
     assert ">+36<" in row
     assert "and 16 more, below" in row
     page = visit(victor).get(f"{now_url}locks/job").content.decode()
     assert ">+16<" in page
-    assert "Metadata as it was sent" in page
+    assert "Raw metadata" in page
 
 
-def test_a_refresh_gets_the_board_only(worker, visit, victor, now_url):
+def test_a_refresh_gets_the_live_content_only(worker, visit, victor, now_url):
     worker.takes("job")
-    text = visit(victor).get(now_url, headers={"HX-Request": "true", "HX-Target": "board"}).content.decode()
+    text = visit(victor).get(now_url, headers={"HX-Request": "true", "HX-Target": "live-content"}).content.decode()
     assert "job" in text
     assert "<html" not in text
 
@@ -165,7 +168,7 @@ def test_an_empty_space_says_what_to_do(visit, victor, now_url):
     assert f'href="{now_url}connect"' in visit(victor).get(now_url).content.decode()
 
 
-def test_only_who_may_force_sees_the_button(worker, visit, victor, olga, now_url):
+def test_only_operators_see_the_button(worker, visit, victor, olga, now_url):
     worker.takes("job")
     assert "force-release" not in visit(victor).get(now_url).content.decode()
     assert "/locks/job/force-release" in visit(olga).get(now_url).content.decode()
@@ -176,7 +179,7 @@ def test_what_is_not_yours_does_not_exist(worker, visit, bob, now_url, path):
     worker.takes("job")
     reply = visit(bob).get(now_url + path)
     assert reply.status_code == 404
-    assert "Nothing here" in reply.content.decode()
+    assert "Page not found" in reply.content.decode()
     assert visit(bob).get("/ui/blue/").status_code == 404
 
 
@@ -195,32 +198,32 @@ def test_an_archived_space_is_gone(space, visit, alice, now_url):
 def test_the_tabs_and_the_help_come_from_one_list(visit, victor, now_url):
     reply = visit(victor).get(now_url)
     content = reply.content.decode()
-    assert [tab.page.key for tab in reply.context["tabs"] if tab.is_here] == ["now"]
+    assert [tab.page.key for tab in reply.context["tabs"] if tab.is_active] == ["now"]
     for tab in reply.context["tabs"]:
         assert f'href="{tab.url}"' in content
-        assert f"<kbd>{tab.page.go}</kbd></dt><dd>go to {tab.page.label}" in content
+        assert f"<kbd>{tab.page.shortcut}</kbd></dt><dd>go to {tab.page.label}" in content
 
 
-def headings(reply) -> list[tuple[str, int, int]]:
-    found = [row.heading for row in reply.context["board"].rows]
-    return [(heading.label, heading.number, heading.troubled) for heading in found if heading]
+def groups(reply) -> list[tuple[str, int, int]]:
+    found = [row.group for row in reply.context["lock_list"].rows]
+    return [(group.label, group.size, group.alerts) for group in found if group]
 
 
-def test_rows_are_grouped_by_owner_or_prefix_with_trouble_first(worker, visit, victor, now_url):
+def test_rows_are_grouped_by_owner_or_prefix_the_most_urgent_first(worker, visit, victor, now_url):
     for name, owner in (("deploy/api", "a"), ("deploy/web", "b"), ("cron/x", "b"), ("alone", "c"), ("deploy/db", "b")):
         worker.takes(name, owner=owner, ttl_seconds=60)
     age("cron/x", seconds=50)
     browser = visit(victor)
     by_owner = browser.get(now_url + "?group=owner")
-    assert headings(by_owner) == [("b", 3, 1), ("a", 1, 0), ("c", 1, 0)]
+    assert groups(by_owner) == [("b", 3, 1), ("a", 1, 0), ("c", 1, 0)]
     assert names(by_owner) == ["cron/x", "deploy/web", "deploy/db", "deploy/api", "alone"]
     by_prefix = browser.get(now_url + "?group=prefix")
-    assert headings(by_prefix) == [("cron/", 1, 1), ("deploy/", 3, 0), ("", 1, 0)]
+    assert groups(by_prefix) == [("cron/", 1, 1), ("deploy/", 3, 0), ("", 1, 0)]
     assert "No prefix" in by_prefix.content.decode()
-    assert headings(browser.get(now_url + "?group=prefix&q=web")) == [("deploy/", 1, 0)]
-    assert headings(browser.get(now_url + "?group=nonsense")) == []
-    alone = browser.get(now_url + by_prefix.context["board"].rows[1].heading.query)
-    assert names(alone) == ["deploy/api", "deploy/web", "deploy/db"]
+    assert groups(browser.get(now_url + "?group=prefix&q=web")) == [("deploy/", 1, 0)]
+    assert groups(browser.get(now_url + "?group=nonsense")) == []
+    assert 'href="?prefix=deploy%2F"' in by_prefix.content.decode()
+    assert names(browser.get(now_url + "?prefix=deploy%2F")) == ["deploy/api", "deploy/web", "deploy/db"]
 
 
 @pytest.mark.parametrize("sort", SORTS)
@@ -246,7 +249,7 @@ def test_groups_go_on_from_page_to_page(worker, visit, victor, now_url):
     for number in range(60):
         worker.takes(f"deploy/{number:02}", owner="big" if number < 55 else f"small-{number}")
     first = visit(victor).get(now_url + "?group=owner&sort=name")
-    second = visit(victor).get(now_url + first.context["board"].next)
-    assert headings(first) == [("big", 55, 0)]
+    second = visit(victor).get(now_url + linked(first, "next"))
+    assert groups(first) == [("big", 55, 0)]
     assert names(first) + names(second) == [f"deploy/{number:02}" for number in range(60)]
-    assert headings(second)[0] == ("big", 55, 0)
+    assert groups(second)[0] == ("big", 55, 0)

@@ -1,4 +1,4 @@
-"""Signing in through GitHub and OpenID Connect: the whole way there and back, on a real server."""
+"""Signing in through GitHub and OpenID Connect, with all redirects, on a real server."""
 
 import os
 import re
@@ -70,12 +70,12 @@ class Browser:
         return self.session.post(self.url + path, {"csrfmiddlewaretoken": token[1], **fields}, allow_redirects=True)
 
     def sign_in(self, way: str, **fields: str) -> requests.Response:
-        return self.go_on(self.post(f"/ui/sign-in/{way}", **fields))
+        return self.follow(self.post(f"/ui/sign-in/{way}", **fields))
 
-    def go_on(self, leaving: requests.Response) -> requests.Response:
-        assert leaving.status_code == 200, leaving.text
-        onward = re.search(r'http-equiv="refresh" content="0;url=([^"]+)"', leaving.text)
-        assert onward, leaving.text
+    def follow(self, redirect_page: requests.Response) -> requests.Response:
+        assert redirect_page.status_code == 200, redirect_page.text
+        onward = re.search(r'http-equiv="refresh" content="0;url=([^"]+)"', redirect_page.text)
+        assert onward, redirect_page.text
         return self.session.get(onward[1].replace("&amp;", "&"))
 
     @property
@@ -112,18 +112,18 @@ def person(name: str, *, vouched: bool = False) -> User:
 
 
 @pytest.mark.parametrize("way", ["openid", "github"])
-def test_a_stranger_does_not_get_in(provider, browser, way):
+def test_an_unknown_person_is_refused(provider, browser, way):
     address = "mallory@elsewhere.example"
     provider.person = vouch(way, "mallory", address)
     reply = browser.sign_in(way)
-    assert (reply.status_code, "You are not known here" in reply.text) == (403, True)
+    assert (reply.status_code, "No account" in reply.text) == (403, True)
     assert browser.who is None
     assert not User.objects.filter(email=address).exists()
     assert Event.objects.filter(kind="sign_in_failed").latest("id").detail == {"method": way, "because": "unknown"}
 
 
 @pytest.mark.parametrize("way", ["openid", "github"])
-def test_somebody_known_by_a_verified_address_gets_in_and_is_connected(provider, browser, way):
+def test_an_account_with_a_verified_address_is_signed_in_and_connected(provider, browser, way):
     user = person(f"ada-{way}", vouched=True)
     provider.person = vouch(way, user.username, user.email.upper())
     browser.sign_in(way, next="/ui/account")
@@ -138,7 +138,7 @@ def test_somebody_known_by_a_verified_address_gets_in_and_is_connected(provider,
     assert browser.who == user.username
 
 
-def test_an_address_that_somebody_merely_typed_in_links_nobody(provider, browser):
+def test_an_address_that_was_only_typed_in_links_no_account(provider, browser):
     user = person("vera")
     provider.person = openid("someone", user.email)
     assert browser.sign_in("openid").status_code == 403
@@ -146,12 +146,12 @@ def test_an_address_that_somebody_merely_typed_in_links_nobody(provider, browser
     user.save()
     provider.person = openid("someone", user.email)
     reply = browser.sign_in("openid")
-    assert (reply.status_code, "Sign in the usual way first" in reply.text) == (403, True)
+    assert (reply.status_code, "Sign in with your password first" in reply.text) == (403, True)
     assert not SocialAccount.objects.filter(user=user).exists()
 
 
 @pytest.mark.parametrize("verified", [False, "false", None, "no"])
-def test_an_address_that_the_provider_has_not_verified_links_nobody(provider, browser, verified):
+def test_an_address_that_the_provider_has_not_verified_links_no_account(provider, browser, verified):
     user = person(f"nils-{type(verified).__name__}-{verified}", vouched=True)
     provider.person = openid("nils", user.email, verified=verified)
     reply = browser.sign_in("openid")
@@ -159,13 +159,13 @@ def test_an_address_that_the_provider_has_not_verified_links_nobody(provider, br
     assert browser.who is None
 
 
-def test_an_open_domain_makes_an_account_in_no_team(provider, browser):
+def test_an_open_domain_creates_an_account_without_a_team(provider, browser):
     provider.person = openid("grace", "grace@harbor.example", given_name="Grace")
     browser.sign_in("openid")
     assert browser.who == "grace"
     user = User.objects.get(username="grace")
     assert (user.email, user.first_name, user.has_usable_password()) == ("grace@harbor.example", "Grace", False)
-    assert "You are in no team yet" in browser.get("/ui/").text
+    assert "You are not in a team yet" in browser.get("/ui/").text
     assert Event.objects.get(kind="person_added", actor_id=user.pk).detail == {"through": "openid"}
     provider.person = openid("eve", "eve@harbor.example.evil.example")
     assert Browser.sign_in(browser, "openid").status_code == 403
@@ -187,7 +187,7 @@ def _invitation(slug: str) -> tuple[str, Invite]:
     )
 
 
-def test_an_invitation_opens_the_door_and_the_team(provider, served):
+def test_an_invited_person_signs_in_and_joins(provider, served):
     code, invite = _invitation("navy")
     team = invite.team
     provider.person = github(77, "ida", ("ida@elsewhere.example", True))
@@ -201,17 +201,17 @@ def test_an_invitation_opens_the_door_and_the_team(provider, served):
     invited.session.close()
 
 
-def test_an_invitation_that_somebody_else_used_meanwhile_lets_nobody_in(provider, browser):
+def test_an_invitation_that_was_used_meanwhile_is_refused(provider, browser):
     code, invite = _invitation("teal")
     provider.person = github(78, "ivo", ("ivo@elsewhere.example", True))
     browser.post("/ui/join", code=code)
-    leaving = browser.post("/ui/sign-in/github", invited="yes")
+    redirect_page = browser.post("/ui/sign-in/github", invited="yes")
     invite.delete()
-    assert "This invitation is over" in browser.go_on(leaving).text
+    assert "This invitation is no longer valid" in browser.follow(redirect_page).text
     assert not User.objects.filter(username="ivo").exists()
 
 
-def test_two_who_say_different_things_of_one_person_are_not_believed(provider, browser):
+def test_an_id_token_and_userinfo_of_different_subjects_are_refused(provider, browser):
     user = person("theo", vouched=True)
     provider.person = openid("theo", user.email)
     provider.id_token_claims = {"sub": "mallory"}
@@ -220,52 +220,52 @@ def test_two_who_say_different_things_of_one_person_are_not_believed(provider, b
 
 
 @pytest.mark.parametrize("claims", [{"iss": "https://evil.example"}, {"aud": "another client"}, {"exp": 1}])
-def test_an_id_token_for_somebody_else_is_refused(provider, browser, claims):
+def test_an_id_token_for_another_client_is_refused(provider, browser, claims):
     provider.person = openid("grete", "grete@harbor.example")
     provider.id_token_claims = claims
     assert browser.sign_in("openid").status_code == 502
     assert browser.who is None
 
 
-def test_turning_back_changes_nothing(provider, browser):
+def test_cancelling_at_the_provider_changes_nothing(provider, browser):
     provider.refuses = True
-    assert "You have turned back" in browser.sign_in("openid").text
+    assert "Sign-in cancelled" in browser.sign_in("openid").text
 
 
-def test_an_answer_that_nobody_asked_for_is_refused(browser):
+def test_an_unrequested_answer_is_refused(browser):
     for way in ("github", "openid"):
         assert browser.get(f"/ui/sign-in/{way}/callback?code=x&state=made-up").status_code == 502
     assert browser.get("/ui/sign-in/elsewhere/callback?code=x&state=y").status_code == 404
     assert browser.get("/ui/sign-in/github").status_code == 405
 
 
-def test_connect_disconnect_and_the_last_way_in(provider, browser, served):
+def test_connect_disconnect_and_the_only_sign_in_method(provider, browser, served):
     provider.person = openid("lea", "lea@harbor.example")
     browser.sign_in("openid")
     user = User.objects.get(username="lea")
     first = SocialAccount.objects.get(user=user)
     reply = browser.post(f"/ui/account/connections/{first.pk}")
-    assert "your only way in" in reply.text
+    assert "your only sign-in method" in reply.text
     provider.person = github(99, "lea-at-github", ("lea@elsewhere.example", True))
-    reply = browser.go_on(browser.post("/ui/account/connect/github"))
-    assert "You can sign in with GitHub now" in reply.text
+    reply = browser.follow(browser.post("/ui/account/connect/github"))
+    assert "You can now sign in with GitHub" in reply.text
     browser.post(f"/ui/account/connections/{first.pk}")
     assert list(SocialAccount.objects.filter(user=user).values_list("provider", flat=True)) == ["github"]
     kinds = Event.objects.filter(actor_id=user.pk, kind__startswith="account").order_by("id")
     assert [(event.kind, event.detail["provider"]) for event in kinds] == [
         ("account_connected", "openid"), ("account_connected", "github"), ("account_disconnected", "openid"),
     ]  # fmt: skip
-    # Somebody else cannot connect the same one.
+    # Another user cannot connect the same one.
     other = Browser(served)
     provider.person = openid("max", "max@harbor.example")
     other.sign_in("openid")
     provider.person = github(99, "lea-at-github")
-    reply = other.go_on(other.post("/ui/account/connect/github"))
-    assert (reply.status_code, "Somebody else has connected it" in reply.text) == (403, True)
+    reply = other.follow(other.post("/ui/account/connect/github"))
+    assert (reply.status_code, "Connected to another account" in reply.text) == (403, True)
     other.session.close()
 
 
-def test_an_address_is_verified_by_what_one_connects_and_forgotten_with_it(provider, browser):
+def test_a_connected_account_verifies_the_address_until_it_changes(provider, browser):
     provider.person = openid("ole", "ole@harbor.example")
     browser.sign_in("openid")
     user = User.objects.get(username="ole")
@@ -274,15 +274,15 @@ def test_an_address_is_verified_by_what_one_connects_and_forgotten_with_it(provi
     assert not EmailAddress.objects.filter(user=user).exists()
 
 
-def test_whoever_was_switched_off_stays_out(provider, browser):
+def test_a_deactivated_account_cannot_sign_in(provider, browser):
     user = person("rolf", vouched=True)
     User.objects.filter(pk=user.pk).update(is_active=False)
     provider.person = openid("rolf", user.email)
-    assert "switched off" in browser.sign_in("openid").text
+    assert "deactivated" in browser.sign_in("openid").text
     assert browser.who is None
 
 
-def test_the_way_there_is_safe(provider, browser):
+def test_the_redirect_to_the_provider_is_safe(provider, browser):
     reply = browser.sign_in("openid", next="https://evil.example/")
     asked = provider.asked[-1]
     assert asked["redirect_uri"] == f"{browser.url}/ui/sign-in/openid/callback"
@@ -293,7 +293,7 @@ def test_the_way_there_is_safe(provider, browser):
     assert set(provider.asked[-1]["scope"].split()) == {"read:user", "user:email"}
 
 
-def test_nothing_of_the_provider_is_kept_but_who_it_was(provider, browser):
+def test_no_token_of_the_provider_is_stored(provider, browser):
     from allauth.socialaccount.models import SocialToken
 
     provider.person = openid("uma", "uma@harbor.example")
@@ -301,7 +301,7 @@ def test_nothing_of_the_provider_is_kept_but_who_it_was(provider, browser):
     assert not SocialToken.objects.exists()
 
 
-def test_to_prove_it_again_one_signs_in_again(provider, browser):
+def test_reauthentication_without_a_password_is_a_new_sign_in(provider, browser):
     provider.person = openid("zoe", "zoe@harbor.example")
     browser.sign_in("openid")
     _age(User.objects.get(username="zoe"))

@@ -1,4 +1,4 @@
-"""Signing in, signing out, and being led there and back."""
+"""Signing in and out, and the redirects to sign-in and back."""
 
 import re
 
@@ -26,12 +26,12 @@ def test_name_or_address_in_any_case_lets_in_and_back(client, alice, space, name
 
 
 @pytest.mark.parametrize(
-    ("name", "password"), [("alice", "wrong"), ("nobody", PASSWORD), ("al\0ice", PASSWORD), ("", "")]
+    ("name", "password"), [("alice", "wrong"), ("unknown", PASSWORD), ("al\0ice", PASSWORD), ("", "")]
 )
-def test_whatever_is_wrong_gets_the_same_answer(client, alice, name, password):
+def test_an_unknown_name_and_a_wrong_password_get_the_same_answer(client, alice, name, password):
     reply = client.post(URL, {"name": name, "password": password})
     assert reply.status_code == 422
-    assert "do not go together" in reply.content.decode()
+    assert "Incorrect name or password" in reply.content.decode()
     assert "_auth_user_id" not in client.session
 
 
@@ -42,7 +42,7 @@ def test_a_failure_is_recorded_without_what_was_typed(client, alice):
     assert [(event.actor_name, event.actor_id) for event in events] == [("alice", alice.pk), ("unknown", None)]
 
 
-def test_people_who_were_switched_off_stay_out(client, alice):
+def test_a_deactivated_account_cannot_sign_in(client, alice):
     alice.is_active = False
     alice.save()
     assert client.post(URL, {"name": "alice", "password": PASSWORD}).status_code == 422
@@ -51,7 +51,7 @@ def test_people_who_were_switched_off_stay_out(client, alice):
 @pytest.mark.parametrize(
     "where", ["https://evil.example/", "//evil.example/", "javascript:alert(1)", "/\\evil.example"]
 )
-def test_nobody_is_led_away(client, alice, where):
+def test_the_redirect_stays_on_this_site(client, alice, where):
     assert client.post(URL, {"name": "alice", "password": PASSWORD, "next": where})["Location"] == "/ui/"
 
 
@@ -66,17 +66,21 @@ def test_signing_out_is_recorded_and_takes_a_post(visit, alice):
 def test_a_refresh_of_a_signed_out_page_leads_the_whole_page_to_sign_in(client, space):
     reply = client.get(
         "/ui/blue/main/",
-        headers={"HX-Request": "true", "HX-Target": "board", "HX-Current-URL": "http://testserver/ui/blue/main/?q=a"},
+        headers={
+            "HX-Request": "true",
+            "HX-Target": "live-content",
+            "HX-Current-URL": "http://testserver/ui/blue/main/?q=a",
+        },
     )
     assert reply["HX-Redirect"] == "/ui/sign-in?next=%2Fui%2Fblue%2Fmain%2F%3Fq%3Da"
 
 
-def test_an_address_that_is_none_leads_to_sign_in_all_the_same(client, space):
+def test_an_invalid_current_url_still_leads_to_sign_in(client, space):
     reply = client.get("/ui/blue/main/", headers={"HX-Request": "true", "HX-Current-URL": "http://["})
     assert reply["HX-Redirect"] == "/ui/sign-in?next="
 
 
-def test_the_front_door_leads_to_the_only_space(visit, alice, space):
+def test_home_leads_to_the_only_space(visit, alice, space):
     browser = visit(alice)
     assert browser.get("/")["Location"] == "/ui/"
     assert browser.get("/ui/")["Location"] == "/ui/blue/main/"
@@ -91,7 +95,7 @@ def test_the_theme_is_kept_in_a_cookie(visit, alice, space, now_url):
     assert 'data-theme="dark"' in browser.get(now_url).content.decode()
 
 
-def test_home_says_of_each_space_what_is_held_and_what_is_stuck(visit, alice, blue, space):
+def test_home_lists_held_and_stuck_locks_of_each_space(visit, alice, blue, space):
     Space.objects.create(team=blue, slug="idle", name="Idle")
     SpaceUsage.objects.create(space=space, live_locks=1234)
     StuckCount.objects.create(space=space, stuck=2)

@@ -1,10 +1,10 @@
-"""Spaces: made, limited, archived, restored."""
+"""Spaces: created, limited, archived, restored."""
 
 import pytest
 
-from locks.dashboard.team.forms import SHOWN_LIMITS
+from locks.dashboard.spaces.forms import LIMIT_LABELS
 from locks.models import Event, Lock, Space
-from locks.services import spaces as actions
+from locks.services import spaces as service
 from locks.services.audit import Actor
 from locks.token_format import parse
 from tests.locks.dashboard.conftest import Worker
@@ -29,7 +29,7 @@ def second(blue) -> Space:
 
 def test_limits_are_changed_take_effect_at_once_and_are_on_the_record(visit, alice, url, space, worker_token):
     reply = visit(alice).post(f"{url}/limits", {**LIMITS, "name": "Prime", "max_live_locks": 5}, follow=True)
-    assert "new limits" in reply.content.decode()
+    assert "New limits of Prime saved" in reply.content.decode()
     space.refresh_from_db()
     assert (space.name, space.slug, space.max_ttl_seconds, space.max_live_locks) == ("Prime", "main", 3_600, 5)
     detail = Event.objects.get(kind="space_changed").detail
@@ -43,7 +43,7 @@ def test_limits_are_changed_take_effect_at_once_and_are_on_the_record(visit, ali
 
 def test_every_limit_is_explained(visit, alice, url):
     text = visit(alice).get(f"{url}/limits").content.decode()
-    for name in SHOWN_LIMITS:
+    for name in LIMIT_LABELS:
         explained = Space._meta.get_field(name).help_text
         assert explained
         assert f'name="{name}"' in text
@@ -69,17 +69,17 @@ def test_limits_that_contradict_each_other_are_refused(visit, alice, url, space,
     assert Space.objects.get(pk=space.pk).max_ttl_seconds == 86_400
 
 
-def test_a_space_is_made(visit, alice, url, blue):
+def test_a_space_is_created(visit, alice, url, blue):
     assert visit(alice).get(f"{url}/spaces/new").status_code == 200
     reply = visit(alice).post(f"{url}/spaces/new", {**LIMITS, "name": "Staging", "slug": "staging"})
     assert reply["Location"] == "/ui/blue/staging/team"
     assert Event.objects.get(kind="space_created").detail == {"space": "Staging", "slug": "staging"}
     taken = visit(alice).post(f"{url}/spaces/new", {**LIMITS, "name": "Staging", "slug": "staging"})
     assert taken.status_code == 422
-    assert "has, or had, a space" in taken.content.decode()
+    assert "has, or had, this address" in taken.content.decode()
 
 
-def test_archiving_refuses_while_something_is_held_unless_told_to_release_it(
+def test_archiving_is_refused_while_a_lock_is_held_unless_it_is_to_be_released(
     visit, alice, url, space, second, worker, worker_token, now_url
 ):
     held = worker.takes("job")
@@ -117,9 +117,9 @@ def test_the_last_space_of_a_team_stays(visit, alice, url, space):
 
 
 def test_it_is_archived_once(alice, space, second):
-    actions.archive(actor=Actor.of_user(alice), by=alice, space=space, release=False)
-    with pytest.raises(actions.AlreadyArchived):
-        actions.archive(actor=Actor.of_user(alice), by=alice, space=space, release=False)
+    service.archive(actor=Actor.of_user(alice), by=alice, space=space, release=False)
+    with pytest.raises(service.AlreadyArchived):
+        service.archive(actor=Actor.of_user(alice), by=alice, space=space, release=False)
     assert Event.objects.filter(kind="space_archived").count() == 1
 
 
@@ -131,7 +131,7 @@ def test_an_archived_space_is_restored_with_its_tokens_and_on_the_record(
     assert "Archived" in browser.get(team).content.decode()
     assert "Archived" not in visit(olga).get(team).content.decode()
     asked = browser.get(f"{team}/restore/main").content.decode()
-    assert "1 token of it works again" in asked
+    assert "1 of its tokens works again" in asked
     assert browser.post(f"{team}/restore/main")["Location"] == url
     assert browser.get(url).status_code == 200
     assert client.get("/whoami", headers={"Authorization": f"Bearer {worker_token}"}).status_code == 200
@@ -140,23 +140,23 @@ def test_an_archived_space_is_restored_with_its_tokens_and_on_the_record(
     assert "alice restored the space Main" in browser.get(url).content.decode()
 
 
-def test_it_is_restored_once_with_a_fresh_proof_and_only_by_its_team(
+def test_it_is_restored_once_after_reauthentication_and_only_by_its_team(
     visit, later, alice, url, space, second, red_space
 ):
-    actions.archive(actor=Actor.of_user(alice), by=alice, space=second, release=False)
-    assert "Is it still you" in later(alice).post(f"{url}/restore/staging").content.decode()
+    service.archive(actor=Actor.of_user(alice), by=alice, space=second, release=False)
+    assert "Confirm it is you" in later(alice).post(f"{url}/restore/staging").content.decode()
     assert Space.objects.get(pk=second.pk).archived_at
     browser = visit(alice)
     for _ in range(2):
         assert browser.post(f"{url}/restore/staging").status_code == 302
     assert "was restored already" in browser.get(url).content.decode()
-    assert "It is there already" in browser.get(f"{url}/restore/staging").content.decode()
+    assert "Nothing was restored" in browser.get(f"{url}/restore/staging").content.decode()
     assert Event.objects.filter(kind="space_restored").count() == 1
     Space.objects.create(team=red_space.team, slug="past", name="Past", archived_at=second.created_at)
     assert browser.post(f"{url}/restore/past").status_code == 404
 
 
-def test_spaces_are_the_admins_business(visit, olga, victor, bob, url):
+def test_only_admins_manage_spaces(visit, olga, victor, bob, url):
     for path in ("limits", "spaces/new", "archive"):
         assert visit(olga).get(f"{url}/{path}").status_code == 403
         assert visit(victor).post(f"{url}/{path}").status_code == 403

@@ -1,4 +1,4 @@
-"""System: a verdict in plain words for each part, and what to do when it is not fine."""
+"""System: the health of each part, and what to do if it is not healthy."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from locks.dashboard.system.background_checks import background, queue, sweep, tasks
 from locks.dashboard.system.database_checks import database, history, replication
-from locks.dashboard.system.health_checks import Verdict
+from locks.dashboard.system.health_checks import Health
 from locks.models import Heartbeat, SpaceUsage, TaskRun
 from locks.system_state.counters import counters
 from locks.system_state.counters import latest as latest_counters
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
+def _uncached() -> Iterator[None]:
     for latest in (latest_counters, latest_state):
         latest.clear()
     yield
@@ -36,17 +36,18 @@ def running() -> None:
         TaskRun.objects.create(name=name, duration_ms=20, queued_ms=5, outcome="done", failed=False)
 
 
-def checks(reply) -> dict[str, Verdict]:
-    return {check.key: check.verdict for check in reply.context["checks"]}
+def checks(reply) -> dict[str, Health]:
+    return {check.key: check.health for check in reply.context["checks"]}
 
 
 def test_a_superuser_sees_every_part(running, space, visit, root, now_url):
     reply = visit(root).get(now_url + "system")
     content = reply.content.decode()
     assert checks(reply) == dict.fromkeys(
-        ("sweep", "worker", "queue", "tasks", "database", "replication", "history", "serving", "room"), Verdict.FINE
+        ("sweep", "worker", "queue", "tasks", "database", "replication", "history", "server", "capacity"),
+        Health.HEALTHY,
     )
-    assert "Everything is fine." in content
+    assert "All checks are healthy." in content
     assert "worker@harbor-1" in content
     assert "PostgreSQL" in content
 
@@ -55,8 +56,8 @@ def test_members_see_what_concerns_their_locks_and_no_host(running, space, visit
     for member in (victor, alice):
         reply = visit(member).get(now_url + "system")
         content = reply.content.decode()
-        assert set(checks(reply)) == {"sweep", "worker", "queue", "room", "kept"}
-        assert "The worker reported 0 s ago" in content
+        assert set(checks(reply)) == {"sweep", "worker", "queue", "capacity", "retention"}
+        assert "Last heartbeat of the worker 0 s ago" in content
         assert "harbor-1" not in content
         assert "PostgreSQL" not in content
 
@@ -66,24 +67,27 @@ def test_others_find_nothing(space, visit, bob, now_url, client):
     assert client.get(now_url + "system").status_code == 302
 
 
-def test_a_worker_that_is_missing_is_told_with_what_to_do(space, visit, victor, now_url):
+def test_a_missing_worker_is_shown_with_advice(space, visit, victor, now_url):
     reply = visit(victor).get(now_url + "system")
-    assert checks(reply)["worker"] is Verdict.BAD
-    assert "Something needs you." in reply.content.decode()
-    assert "python -m octoadmin.run.worker" in reply.content.decode()
+    assert checks(reply)["worker"] is Health.ACTION_REQUIRED
+    assert "Action required." in reply.content.decode()
+    assert "python -m octoadmin.worker" in reply.content.decode()
 
 
-def test_a_silent_worker_a_late_task_and_a_failed_one(running):
+def test_a_late_heartbeat_a_late_task_and_a_failed_one(running):
     Heartbeat.objects.update(seen_at=Now() - timedelta(seconds=30))
-    assert background(counters(), with_names=False).verdict is Verdict.WATCH
-    latest_counters.clear()
+    assert background(counters(), with_names=False).health is Health.WARNING
+    latest_counters.forget()
     TaskRun.objects.filter(name="rollup").update(finished_at=Now() - timedelta(hours=1))
     TaskRun.objects.filter(name="sweep").update(queued_ms=20_000)
-    assert tasks(counters()).sentence == "Late: rollup."
-    assert queue(counters()).verdict is Verdict.BAD
-    latest_counters.clear()
+    assert tasks(counters()).text == "Late: rollup."
+    assert queue(counters()).health is Health.ACTION_REQUIRED
+    latest_counters.forget()
     TaskRun.objects.filter(name="sweep").update(failed=True)
-    assert (tasks(counters()).verdict, tasks(counters()).sentence) == (Verdict.BAD, "The latest run failed: sweep.")
+    assert (tasks(counters()).health, tasks(counters()).text) == (
+        Health.ACTION_REQUIRED,
+        "The latest run failed: sweep.",
+    )
 
 
 def test_a_sweep_that_is_behind(worker):
@@ -91,34 +95,34 @@ def test_a_sweep_that_is_behind(worker):
     from locks.models import Lock
 
     Lock.objects.filter(name=held.name).update(next_sweep_at=Now() - timedelta(seconds=60))
-    found = sweep(counters())
-    assert found.verdict is Verdict.BAD
-    assert found.sentence == "The sweep is 1 min 00 s behind."
+    check = sweep(counters())
+    assert check.health is Health.ACTION_REQUIRED
+    assert check.text == "The sweep is 1 min 00 s behind."
 
 
-def test_a_full_space_is_told(running, space, visit, victor, now_url):
+def test_a_space_near_its_limit_is_a_warning(running, space, visit, victor, now_url):
     SpaceUsage.objects.update_or_create(space=space, defaults={"live_locks": 90_000})
-    assert checks(visit(victor).get(now_url + "system"))["room"] is Verdict.WATCH
+    assert checks(visit(victor).get(now_url + "system"))["capacity"] is Health.WARNING
 
 
 def test_the_database_near_its_limits():
     now = database_state()
 
-    def but(**changes) -> DatabaseState:
+    def changed(**changes) -> DatabaseState:
         return DatabaseState(**{**vars(now), **changes})
 
-    assert database(now).verdict is Verdict.FINE
-    assert database(but(connections=now.max_connections)).verdict is Verdict.BAD
-    assert database(but(oldest_transaction_seconds=120.0)).verdict is Verdict.WATCH
-    assert replication(but(is_replica=True)).verdict is Verdict.BAD
-    assert replication(but(replicas=2, replica_lag_seconds=60.0)).verdict is Verdict.WATCH
-    assert history(but(months_ahead=-1)).verdict is Verdict.BAD
-    assert history(but(months_ahead=0)).verdict is Verdict.WATCH
+    assert database(now).health is Health.HEALTHY
+    assert database(changed(connections=now.max_connections)).health is Health.ACTION_REQUIRED
+    assert database(changed(oldest_transaction_seconds=120.0)).health is Health.WARNING
+    assert replication(changed(is_replica=True)).health is Health.ACTION_REQUIRED
+    assert replication(changed(replicas=2, replica_lag_seconds=60.0)).health is Health.WARNING
+    assert history(changed(months_ahead=-1)).health is Health.ACTION_REQUIRED
+    assert history(changed(months_ahead=0)).health is Health.WARNING
     assert now.months_ahead >= 1
     assert now.first_month is not None
 
 
-def test_monitoring_reads_the_same(running):
-    told = render_metrics().decode()
+def test_metrics_have_the_same_values(running):
+    metrics = render_metrics().decode()
     for name in ("database_bytes", "database_connections", "history_months_ahead", "live_streams", "server_processes"):
-        assert f"\noctoadmin_{name} " in told
+        assert f"\noctoadmin_{name} " in metrics

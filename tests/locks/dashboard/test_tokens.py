@@ -26,7 +26,7 @@ def form(**changes):
     return {"name": "ci-deploy", "preset": "worker", "expiry": "90", **changes}
 
 
-def shown(reply) -> str:
+def plaintext_on(reply) -> str:
     """The token on the page that shows it."""
     (plaintext,) = set(token_format.PATTERN.findall(reply.content.decode()))
     return f"octo_{plaintext[0]}_{plaintext[1]}"
@@ -41,7 +41,7 @@ def test_an_admin_issues_a_token_that_works_and_is_never_shown_again(visit, alic
     reply = browser.post(url + "/new", form(prefixes="deploy/ ci/"))
     assert reply.status_code == 200
     assert "no-store" in reply["Cache-Control"]
-    plaintext = shown(reply)
+    plaintext = plaintext_on(reply)
     assert Worker(plaintext).takes("deploy/api").owner == "ci-deploy"
     token = Token.objects.get()
     assert (token.name, token.scopes, token.prefixes) == (
@@ -55,11 +55,11 @@ def test_an_admin_issues_a_token_that_works_and_is_never_shown_again(visit, alic
     assert (event.actor_name, event.channel, event.detail["name"]) == ("alice", "web", "ci-deploy")
     again = browser.post(url + "/new", form(prefixes="deploy/ ci/"))
     assert again.status_code == 422
-    assert "has a token of that name" in again.content.decode()
+    assert "has that name" in again.content.decode()
     assert plaintext not in browser.get(url).content.decode()
 
 
-def test_the_page_says_how_to_begin(visit, alice, url):
+def test_the_page_shows_how_to_use_the_token(visit, alice, url):
     text = visit(alice).post(url + "/new", form(prefixes="deploy/")).content.decode()
     assert "export OCTO_URL=http://testserver" in text
     assert "/locks/deploy/main/acquire" in text
@@ -74,19 +74,19 @@ def test_the_page_says_how_to_begin(visit, alice, url):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": ""}, "Say what will use it"),
-        ({"name": "a\x07b"}, "Visible text only"),
-        ({"name": "\u202elive"}, "Visible text only"),
-        ({"name": "\u200b"}, "Visible text only"),
+        ({"name": ""}, "Enter a name"),
+        ({"name": "a\x07b"}, "Visible characters only"),
+        ({"name": "\u202elive"}, "Visible characters only"),
+        ({"name": "\u200b"}, "Visible characters only"),
         ({"preset": "king"}, "not one of the available"),
-        ({"preset": "custom"}, "Tick at least one"),
+        ({"preset": "custom"}, "Select at least one"),
         ({"preset": "custom", "scopes": ["locks:eat"]}, "not one of the available"),
         ({"prefixes": " ".join(f"p{n}/" for n in range(51))}, "At most 50"),
         ({"prefixes": "x" * 257}, "at most 256"),
         ({"expiry": "date"}, "Choose a date"),
-        ({"expiry": "date", "expires_on": "2020-01-01"}, "from today on"),
+        ({"expiry": "date", "expires_on": "2020-01-01"}, "today or a later day"),
         ({"expiry": "date", "expires_on": "9999-12-31"}, "within ten years"),
-        ({"expiry": "date", "expires_on": "soon"}, "A date like"),
+        ({"expiry": "date", "expires_on": "soon"}, "Enter a date like"),
         ({"expiry": "never"}, "does not allow"),
     ],
 )
@@ -100,8 +100,8 @@ def test_what_cannot_be_issued(visit, alice, url, changes, message):
 def test_a_date_may_be_today_and_almost_ten_years_away(visit, alice, url):
     today = timezone.now().date()
     for name, days, status in (("past", -1, 422), ("today", 0, 200), ("far", 3649, 200), ("too far", 3650, 422)):
-        wanted = form(name=name, expiry="date", expires_on=(today + timedelta(days=days)).isoformat())
-        assert visit(alice).post(url + "/new", wanted).status_code == status, name
+        filled_in = form(name=name, expiry="date", expires_on=(today + timedelta(days=days)).isoformat())
+        assert visit(alice).post(url + "/new", filled_in).status_code == status, name
 
 
 def test_never_only_where_the_space_allows_it_and_with_a_warning(visit, alice, url, space):
@@ -109,19 +109,19 @@ def test_never_only_where_the_space_allows_it_and_with_a_warning(visit, alice, u
     space.allow_non_expiring_tokens = True
     space.save()
     assert 'value="never"' in visit(alice).get(url + "/new").content.decode()
-    warned = visit(alice).post(url + "/new/sentence", form(expiry="never"), headers=in_dialog("preview"))
-    assert "keeps working wherever it was copied to" in warned.content.decode()
+    warned = visit(alice).post(url + "/new/preview", form(expiry="never"), headers=in_dialog("preview"))
+    assert "works wherever it was copied to" in warned.content.decode()
     assert visit(alice).post(url + "/new", form(expiry="never")).status_code == 200
     assert Token.objects.get().expires_at is None
 
 
-def test_nobody_issues_an_eternal_token_against_the_rule(space, alice):
+def test_no_service_call_issues_a_token_that_never_expires_against_the_rule(space, alice):
     for actor in (Actor.of_user(alice), Actor.of_shell()):
         with pytest.raises(tokens.MustExpire):
             tokens.issue(actor=actor, space=space, name="x", scopes=["locks:read"], expires_at=tokens.Expiry.NEVER)
 
 
-def test_the_successor_of_an_eternal_token_expires_where_the_rule_has_changed_since(space, worker_token):
+def test_the_successor_of_a_token_that_never_expires_does_expire_if_the_rule_has_changed(space, worker_token):
     Token.objects.update(expires_at=None)
     _, successor = tokens.rotate(actor=Actor.of_shell(), token=Token.objects.get(), overlap=timedelta(0))
     assert timedelta(days=89) < successor.expires_at - timezone.now() <= timedelta(days=90)
@@ -133,38 +133,38 @@ def test_a_date_lasts_to_the_end_of_its_day(visit, alice, url):
     assert Token.objects.get().expires_at == datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1)
 
 
-def test_the_sentence_changes_with_the_form(visit, alice, url, worker):
+def test_the_preview_follows_the_form(visit, alice, url, worker):
     worker.takes("deploy/api")
     worker.takes("cron/backup")
     browser = visit(alice)
 
-    def said(**changes) -> str:
-        reply = browser.post(url + "/new/sentence", form(**changes), headers=in_dialog("preview"))
+    def preview(**changes) -> str:
+        reply = browser.post(url + "/new/preview", form(**changes), headers=in_dialog("preview"))
         assert reply.status_code == 200
         return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", reply.content.decode()))
 
-    assert "ci-deploy will be able to claim, renew and release locks" in said()
-    assert "for every name" in said()
-    assert "2 locks are held now" in said()
-    assert "only for names that start with deploy/" in said(prefixes="deploy/")
-    assert "match 1 of the locks held now" in said(prefixes="deploy/")
-    assert "cannot claim locks, take them from their holders by force, or issue tokens." in said(preset="observer")
-    assert "can do nothing yet" in said(preset="custom")
+    assert "ci-deploy will be able to claim, renew and release locks" in preview()
+    assert "for all locks" in preview()
+    assert "2 locks are held now" in preview()
+    assert "only for lock names that start with deploy/" in preview(prefixes="deploy/")
+    assert "match 1 of the locks held now" in preview(prefixes="deploy/")
+    assert "cannot claim locks, force-release locks, or issue tokens." in preview(preset="observer")
+    assert "has no permissions yet" in preview(preset="custom")
     assert not Token.objects.filter(name="ci-deploy").exists()
 
 
-def test_without_javascript_the_same_form_comes_back_with_its_sentence(visit, alice, url):
-    text = visit(alice).post(url + "/new/sentence", form(preset="observer", name="")).content.decode()
-    assert "see locks and who holds them, and read the history" in text
-    assert re.search(r'value="observer"\s+checked', text)
+def test_without_javascript_the_form_comes_back_with_its_preview(visit, alice, url):
+    text = visit(alice).post(url + "/new/preview", form(preset="observer", name="")).content.decode()
+    assert "see locks and their holders, and read the history" in text
+    assert re.search(r'value="observer"[^>]*\schecked', text)
 
 
-def test_every_scope_has_words():
-    said = describe_token(scopes=["tokens:manage", "webhooks:manage"], prefixes=[], expires_at=None)
-    assert said.abilities == "set up webhooks, and issue and revoke tokens, with any rights"
+def test_every_scope_has_a_description():
+    description = describe_token(scopes=["tokens:manage", "webhooks:manage"], prefixes=[], expires_at=None)
+    assert description.abilities == "manage webhooks, and issue and revoke tokens, with any scope"
 
 
-def test_the_list_shows_what_there_is_to_know(visit, victor, url, space, worker, worker_token):
+def test_the_list_shows_use_expiry_and_leases(visit, victor, url, space, worker, worker_token):
     worker.takes("a")
     worker.takes("b")
     now = timezone.now()
@@ -206,7 +206,7 @@ def test_rotating_shows_the_new_one_once_and_keeps_the_old_for_the_overlap(visit
     target = f"{url}/{old.public_id}/rotate"
     assert "1</b> live lease" in visit(alice).get(target, headers=in_dialog()).content.decode()
     reply = visit(alice).post(target, {"overlap": 3_600, "lasts": "30"})
-    new = shown(reply)
+    new = plaintext_on(reply)
     assert "works until" in reply.content.decode()
     assert Worker(new).renews("job", held.lease_id) == "renewed"
     assert worker.renews("job", held.lease_id) == "renewed"
@@ -230,44 +230,44 @@ def test_rotating_without_overlap_ends_the_old_one_at_once_and_history_keeps_it(
     assert visit(alice).post(f"{url}/{public_id}/rotate", {"overlap": 7}).status_code == 409
 
 
-def test_revoking_lets_leases_run_out_or_releases_them(visit, alice, url, worker, worker_token, space):
+def test_revoking_lets_leases_expire_or_releases_them(visit, alice, url, worker, worker_token, space):
     worker.takes("a")
     worker.takes("b")
     other = issue(space, "other", "locks:read", "locks:write")
     Worker(other).takes("c")
     target = f"{url}/{Token.objects.get(name='worker').public_id}/revoke"
     assert "2 live leases" in visit(alice).get(target).content.decode()
-    reply = visit(alice).post(target, {"leases": "release", "reason": "left the house"}, headers=in_dialog())
+    reply = visit(alice).post(target, {"leases": "release", "reason": "it leaked"}, headers=in_dialog())
     assert "2 leases were released" in reply.content.decode()
     released = Event.objects.filter(kind="force_released")
     assert {event.lock_name for event in released} == {"a", "b"}
     assert {(event.actor_name, event.reason) for event in released} == {
-        ("alice", "token worker was revoked: left the house")
+        ("alice", "token worker was revoked: it leaked")
     }
-    assert Event.objects.get(kind="token_revoked").reason == "left the house"
+    assert Event.objects.get(kind="token_revoked").reason == "it leaked"
     assert [lock.name for lock in Lock.objects.filter(lease_id__isnull=False)] == ["c"]
     again = visit(alice).post(target, {"leases": "release"})
     assert again.status_code == 409
-    assert "over already" in again.content.decode()
+    assert "already revoked" in again.content.decode()
     target = f"{url}/{other.split('_')[1]}/revoke"
-    assert "1 lease will run out" in visit(alice).post(target, {"leases": "expire"}).content.decode()
+    assert "1 lease will expire" in visit(alice).post(target, {"leases": "expire"}).content.decode()
     assert Lock.objects.filter(lease_id__isnull=False).count() == 1
 
 
-def test_what_a_replaced_token_took_is_listed_with_its_successor(visit, alice, url, worker):
+def test_leases_of_a_replaced_token_are_listed_with_its_successor(visit, alice, url, worker):
     worker.takes("job", ttl_seconds=600)
     tokens.rotate(actor=Actor.of_shell(), token=Token.objects.get(), overlap=timedelta(0))
-    (row,) = visit(alice).get(url).context["found"].rows
+    (row,) = visit(alice).get(url).context["results"].rows
     assert (row.name, row.live_leases) == ("worker", 1)
     assert "holds <b>1 live lease</b>" in visit(alice).get(f"{url}/{row.public_id}/revoke").content.decode()
 
 
-def test_first_use_turns_live(visit, alice, url, space):
+def test_the_first_use_is_announced(visit, alice, url, space):
     public_id = issue(space, "new", "locks:read").split("_")[1]
     target = f"{url}/{public_id}/first-use"
     waiting = visit(alice).get(target).content.decode()
     assert "every 2s" in waiting
     Token.objects.update(last_used_at=timezone.now(), last_used_address="192.0.2.7", last_used_agent="curl/8")
-    used = visit(alice).get(target).content.decode()
+    used = " ".join(visit(alice).get(target).content.decode().split())
     assert "First used from 192.0.2.7 by curl/8" in used
     assert "every 2s" not in used

@@ -1,8 +1,16 @@
--- The state of each lock, for pages. A lease ends at its own expiry or with the session it is bound to:
--- `effective_expires_at` (octo_effective_expiry gives the same for one lock; this join suits a hundred thousand).
--- `effective_ttl` is the TTL of the one that ends first, `last_heartbeat_at` the last heartbeat of either.
+-- The state of each lock, by one set of rules for pages, lists and background checks.
+--
+-- A lease ends at its own expiry or with the session it is bound to, whichever comes first: `effective_expires_at`
+-- (octo_effective_expiry gives the same for a single lock; this join suits a hundred thousand). `effective_ttl` is the TTL
+-- of the one that ends first. `last_heartbeat_at` is the last renewal of the lease or keepalive of its session.
+--
+-- `heartbeat_due_at`: a holder is late after the heartbeat that the server advised, plus a grace. Advised is half of the
+-- TTL for a renewal and a third for a session's keepalive (KEEPALIVES_PER_TTL in locks/api). The grace of a tenth of the TTL
+-- covers timer jitter and the request itself; it is less than the sixth of the TTL between the advised renewal and the state
+-- `expiring`, so a lock is late before it is expiring.
+--
 -- `severity` orders the states by urgency: 1 overdue, 2 expiring (less than 30 s and less than a third of its time left, so
--- a renewal was missed), 3 cooling down, 4 held, 5 free. The first comparison decides nearly every row.
+-- a renewal was missed), 3 cooldown, 4 held, 5 free. The first comparison decides nearly every row.
 CREATE VIEW octo_lock_state AS
 SELECT
     *,
@@ -14,20 +22,32 @@ SELECT
              > statement_timestamp() THEN 3
         WHEN lease_id IS NOT NULL THEN 1
         ELSE 5
-    END AS severity
+    END AS severity,
+    effective_expires_at > statement_timestamp() AND heartbeat_due_at > statement_timestamp() AS is_heartbeating
 FROM (
     SELECT
-        lock.id, lock.space_id, lock.name, lock.fencing_token, lock.lease_id, lock.token_id, lock.holder_id, lock.owner,
-        lock.metadata, lock.acquired_at, lock.renewed_at, lock.renewals, lock.available_at, lock.lock_delay_seconds,
-        lock.session_id, lock.bound_session_id,
-        least(lock.expires_at, session.ended_at, session.expires_at) AS effective_expires_at,
-        greatest(lock.renewed_at, session.last_keepalive_at) AS last_heartbeat_at,
-        CASE WHEN least(session.ended_at, session.expires_at) < lock.expires_at THEN session.ttl_seconds
-             ELSE lock.ttl_seconds END AS effective_ttl
-    FROM octo_lock AS lock
-    LEFT JOIN octo_session AS session ON session.id = lock.bound_session_id
+        *,
+        last_heartbeat_at + effective_ttl * CASE
+            WHEN ends_with_session THEN interval '1 second' / 3 + interval '0.1 seconds'
+            ELSE interval '0.5 seconds' + interval '0.1 seconds'
+        END AS heartbeat_due_at
+    FROM (
+        SELECT
+            lock.id, lock.space_id, lock.name, lock.fencing_token, lock.lease_id, lock.token_id, lock.holder_id, lock.owner,
+            lock.metadata, lock.acquired_at, lock.renewed_at, lock.renewals, lock.available_at, lock.lock_delay_seconds,
+            lock.session_id, lock.bound_session_id,
+            least(lock.expires_at, bound.ends_at) AS effective_expires_at,
+            greatest(lock.renewed_at, session.last_keepalive_at) AS last_heartbeat_at,
+            coalesce(bound.ends_at < lock.expires_at, false) AS ends_with_session,
+            CASE WHEN bound.ends_at < lock.expires_at THEN session.ttl_seconds ELSE lock.ttl_seconds END AS effective_ttl
+        FROM octo_lock AS lock
+        LEFT JOIN octo_session AS session ON session.id = lock.session_id
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN lock.bound_session_id IS NOT NULL THEN least(session.ended_at, session.expires_at) END AS ends_at
+        ) AS bound
+    ) AS lock
 ) AS lock;
 
 CREATE FUNCTION octo_severity_name(severity int) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT (ARRAY['overdue', 'expiring', 'delayed', 'held', 'free'])[severity]
+    SELECT (ARRAY['overdue', 'expiring', 'cooldown', 'held', 'free'])[severity]
 $$;

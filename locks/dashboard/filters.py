@@ -1,0 +1,46 @@
+"""The filters of a page as its query string has them. Invalid values count as absent."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+from django.http import QueryDict
+
+from locks.dashboard.page_number import parse_page
+
+MAX_TEXT = 256
+MAX_OPEN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """A subclass has a text field for each parameter. `CHOICES` lists the allowed values of some; `NARROWING` names
+    those that leave rows out."""
+
+    CHOICES: ClassVar[Mapping[str, Collection[str]]] = {}
+    NARROWING: ClassVar[tuple[str, ...]] = ()
+
+    page: int = 1
+    # The keys of the rows whose details are open.
+    open: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, query: QueryDict) -> Self:
+        texts = {field.name: cls._text(query, field.name, field.default) for field in fields(cls)}
+        return cls(**{**texts, "page": parse_page(query), "open": tuple(query.getlist("open"))[:MAX_OPEN]})
+
+    @classmethod
+    def _text(cls, query: QueryDict, name: str, default: Any) -> Any:
+        # Postgres stores no null character in a text.
+        text = query.get(name, "").replace("\0", "").strip()[:MAX_TEXT]
+        return text if text and text in cls.CHOICES.get(name, (text,)) else default
+
+    @property
+    def is_filtered(self) -> bool:
+        return any(getattr(self, name) for name in self.NARROWING)
+
+    def toggle(self, key: str) -> tuple[str, ...]:
+        """`open` with the row opened or closed; at most MAX_OPEN rows are open."""
+        if key in self.open:
+            return tuple(one for one in self.open if one != key)
+        return (*self.open, key)[-MAX_OPEN:]
