@@ -70,7 +70,7 @@ def _release(request: HttpRequest, locks: list[Lock], *, reason: str, delay: int
             name=lock.name,
             reason=reason,
             # A lock that was not shown has a guard that fits no lease.
-            guard=shown.get(lock.pk, 0),
+            expected_fencing_token=shown.get(lock.pk, 0),
             lock_delay_seconds=delay,
         )
         for lock in locks

@@ -193,12 +193,12 @@ def acquired_together(
     rows: list[results.AcquireAllRow], *, waited_ms: int | UnsetType = UNSET, position: int | None = None
 ) -> schemas.AllAcquired | schemas.AllHeld:
     verdict, now = rows[0].verdict, rows[0].now
-    raise_api_error(next((row for row in rows if row.allowed is False), rows[0]), scope="locks:write")
+    raise_api_error(next((row for row in rows if row.is_allowed is False), rows[0]), scope="locks:write")
     match verdict:
         case Verdict.ACQUIRED | Verdict.RECOGNISED:
             return schemas.AllAcquired(leases=[_granted(schemas.Lease, row) for row in rows])
         case Verdict.HELD:
-            blockers = [row for row in rows if row.blocks]
+            blockers = [row for row in rows if row.is_blocking]
             soonest = min((row.available_at for row in blockers if row.available_at), default=now)
             return schemas.AllHeld(
                 blocked_by=[_blocker(row) for row in blockers],
@@ -321,8 +321,8 @@ def lock(state: str, row: results.Inspected | results.Listed) -> schemas.Lock:
 def inspected(outcome: results.Inspected) -> schemas.Lock:
     raise_api_error(outcome, scope="locks:read")
     found = lock(outcome.verdict, outcome)
-    if outcome.in_line:
-        found.in_line = msgspec.convert(outcome.in_line, list[schemas.QueueEntry])
+    if outcome.queue:
+        found.in_line = msgspec.convert(outcome.queue, list[schemas.QueueEntry])
     return found
 
 

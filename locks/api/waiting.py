@@ -27,9 +27,11 @@ _log = structlog.stdlib.get_logger(__name__)
 
 def wait_for_turn(asked: requests.Acquire, *, wait_seconds: float) -> Later:
     async def later(receive: Receive) -> tuple[int, bytes]:
-        turn = await _turn(receive, lambda gone: wait_queue.turn(asked, wait_seconds=wait_seconds, gone=gone))
-        _count(turn, (turn.outcome,), name=asked.name)
-        message = responses.acquired(turn.outcome, waited_ms=turn.waited_ms, position=turn.position)
+        turn = await _turn(
+            receive, lambda gone: wait_queue.acquire(asked, wait_seconds=wait_seconds, disconnected=gone)
+        )
+        _count(turn, (turn.result,), name=asked.name)
+        message = responses.acquired(turn.result, waited_ms=turn.waited_ms, position=turn.position)
         return responses.status_of(message), _encode(message)
 
     return later
@@ -41,9 +43,11 @@ def park(asked: requests.Acquire, *, wait_seconds: float) -> DeferredResponse:
 
 def park_for_all(asked: requests.AcquireAll, *, wait_seconds: float) -> DeferredResponse:
     async def later(receive: Receive) -> tuple[int, bytes]:
-        turn = await _turn(receive, lambda gone: wait_queue.turn_for_all(asked, wait_seconds=wait_seconds, gone=gone))
-        _count(turn, turn.outcome, name=None)
-        message = responses.acquired_together(turn.outcome, waited_ms=turn.waited_ms, position=turn.position)
+        turn = await _turn(
+            receive, lambda gone: wait_queue.acquire_all(asked, wait_seconds=wait_seconds, disconnected=gone)
+        )
+        _count(turn, turn.result, name=None)
+        message = responses.acquired_together(turn.result, waited_ms=turn.waited_ms, position=turn.position)
         return 200, _encode(message)
 
     return DeferredResponse(later, content_type="application/json")

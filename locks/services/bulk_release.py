@@ -151,7 +151,7 @@ def _request(batch: BulkRelease, row: BulkReleaseItem) -> requests.ForceRelease:
         request_id=batch.request_id,
         name=row.lock_name,
         reason=batch.reason,
-        guard=row.fencing_token,
+        expected_fencing_token=row.fencing_token,
         lock_delay_seconds=batch.lock_delay_seconds,
         detail={"batch": batch.pk},
     )

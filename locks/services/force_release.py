@@ -64,7 +64,7 @@ def _force_release_all(*, actor: Actor, space: Space, token: Token | None, reaso
             ForceRelease(
                 digest=None, space_id=space.pk, actor_kind=actor.kind, actor_id=actor.id, actor_name=actor.name,
                 channel=actor.channel, address=actor.address, request_id=actor.request_id, name=name, reason=reason,
-                guard=fencing_token,
+                expected_fencing_token=fencing_token,
             )
             for name, fencing_token in seen
         ]  # fmt: skip

@@ -117,7 +117,7 @@ class ForceReleaseView(LockApiView):
         asked = requests.ForceRelease(
             name=check_name(name),
             reason=reason,
-            guard=body.fencing_token,
+            expected_fencing_token=body.fencing_token,
             lock_delay_seconds=body.lock_delay_seconds,
             **self.caller(request),
         )

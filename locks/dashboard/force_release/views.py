@@ -65,7 +65,7 @@ def _release(request: HttpRequest, place: SpaceContext, name: str, wanted: dict[
         request_id=request_id(request),
         name=name,
         reason=wanted["reason"],
-        guard=wanted["fencing_token"],
+        expected_fencing_token=wanted["fencing_token"],
         lock_delay_seconds=wanted["lock_delay_seconds"],
     )
     (outcome,) = run(force_release_locks([asked]))

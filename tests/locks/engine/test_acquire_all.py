@@ -30,7 +30,7 @@ def test_one_held_name_blocks_all_and_nothing_is_changed(engine):
     holder = engine.acquire("b", owner="somebody")
     before = list(Lock.objects.values())
     rows = engine.acquire_all(["a", "b", "c"])
-    assert [(row.verdict, row.name, row.blocks) for row in rows] == [
+    assert [(row.verdict, row.name, row.is_blocking) for row in rows] == [
         ("held", "a", False), ("held", "b", True), ("held", "c", False),
     ]  # fmt: skip
     assert (rows[1].owner, rows[1].fencing_token) == ("somebody", holder.fencing_token)
@@ -43,7 +43,7 @@ def test_a_closed_name_blocks_too(engine):
     lease = engine.acquire("b", lock_delay_seconds=30)
     engine.release("b", lease.lease_id)
     rows = engine.acquire_all(["a", "b"])
-    assert [(row.verdict, row.blocks) for row in rows] == [("held", False), ("held", True)]
+    assert [(row.verdict, row.is_blocking) for row in rows] == [("held", False), ("held", True)]
     assert rows[1].available_at > rows[1].now
 
 
@@ -75,7 +75,7 @@ def test_a_retry_that_has_lost_some_is_blocked_by_the_rest(engine):
     engine.acquire_all(["a", "b"], **KEY)
     engine.force_release("b")
     rows = engine.acquire_all(["a", "b"], **KEY)
-    assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
+    assert [(row.verdict, row.is_blocking) for row in rows] == [("held", True), ("held", False)]
 
 
 def test_where_the_space_goes_by_metadata_the_same_token_keeps_what_it_has(engine, space):
@@ -89,7 +89,7 @@ def test_where_the_space_goes_by_metadata_the_same_token_keeps_what_it_has(engin
 def test_a_refusal_marks_the_names_it_is_about(engine, space):
     space.tokens.update(prefixes=["ci/"])
     rows = engine.acquire_all(["ci/a", "deploy"])
-    assert [(row.verdict, row.allowed, row.blocks) for row in rows] == [
+    assert [(row.verdict, row.is_allowed, row.is_blocking) for row in rows] == [
         ("name_not_allowed", True, False), ("name_not_allowed", False, False),
     ]  # fmt: skip
     assert not Lock.objects.exists()

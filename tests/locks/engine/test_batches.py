@@ -152,7 +152,7 @@ def test_of_many_force_releases_the_first_with_the_right_guard_counts(engine):
     answers = run(
         force_release(
             [
-                requests.ForceRelease(digest=engine.digest, name="deploy", reason=f"{turn}", guard=guard)
+                requests.ForceRelease(digest=engine.digest, name="deploy", reason=f"{turn}", expected_fencing_token=guard)
                 for turn, guard in enumerate((wrong, wrong, right, None, wrong))
             ]
         )

@@ -94,7 +94,7 @@ def test_a_page_of_a_hundred_thousand_locks_is_one_index_scan(engine, space):
     hold(space.pk, MANY)
     leave_idle(space.pk, 20_000)
     tidy_up()
-    plan = explain(statements.LIST_BY_NAME, [engine.digest, "", None, "held", 100, "many/050000"])
+    plan = explain(statements.LIST_LOCKS, [engine.digest, "", None, "held", 100, "many/050000", "-infinity", "name"])
     assert_page_is_one_index_scan(plan, index="lock_held_by_name", rows=100)
 
 

@@ -135,9 +135,9 @@ def test_a_delay_follows_expiry_too_counted_from_the_expiry(engine):
 
 def test_force_release_with_the_guard_that_was_shown(engine):
     lease = engine.acquire("deploy-main", owner="runner-7", metadata="m")
-    refused = engine.force_release("deploy-main", guard=lease.fencing_token - 1)
+    refused = engine.force_release("deploy-main", expected_fencing_token=lease.fencing_token - 1)
     assert refused.verdict == "fencing_mismatch"
-    done = engine.force_release("deploy-main", guard=lease.fencing_token, reason="host is gone")
+    done = engine.force_release("deploy-main", expected_fencing_token=lease.fencing_token, reason="host is gone")
     assert done.verdict == "released"
     assert (done.owner, done.metadata, done.fencing_token) == ("runner-7", "m", lease.fencing_token)
     event = Event.objects.get(pk=done.event_id)
@@ -271,7 +271,7 @@ class TestTokens:
         assert engine.acquire("cron").verdict == "name_not_allowed"
         assert engine.claim_next(["ci/a", "cron"]).verdict == "name_not_allowed"
         rows = engine.acquire_all(["ci/a", "cron"])
-        assert [(row.verdict, row.allowed) for row in rows] == [
+        assert [(row.verdict, row.is_allowed) for row in rows] == [
             ("name_not_allowed", True),
             ("name_not_allowed", False),
         ]

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from locks.engine.execution import run
 from locks.engine.handover import dequeue
 from locks.engine.maintenance import sweep, sweep_sessions
-from locks.engine.queue import hand_over_free_names
+from locks.engine.handover import hand_over_free_names
 from locks.events.history.verification import verify
 from locks.models import Space, Team
 from tests.conftest import issue

@@ -117,7 +117,7 @@ class TestAcquire:
         with transaction.atomic():
             lease = engine.acquire("deploy")
             second = other.waits(engine.acquire, "deploy")
-            engine.force_release("deploy", guard=lease.fencing_token, lock_delay_seconds=60)
+            engine.force_release("deploy", expected_fencing_token=lease.fencing_token, lock_delay_seconds=60)
         assert second.result(MAX_WAIT).verdict == "delayed"
 
     def test_nobody_is_told_held_of_a_lease_that_ran_out_while_the_batch_waited(self, engine, other, free):
@@ -202,7 +202,7 @@ class TestNewNames:
             engine.acquire("b", owner="first")
             second = other.waits(engine.acquire_all, ["c", "b", "a"])
         rows = second.result(MAX_WAIT)
-        assert [(row.verdict, row.name, row.blocks) for row in rows] == [
+        assert [(row.verdict, row.name, row.is_blocking) for row in rows] == [
             ("held", "c", False),
             ("held", "b", True),
             ("held", "a", False),
@@ -274,7 +274,7 @@ class TestHolders:
         with transaction.atomic():
             engine.release("deploy", lease.lease_id)
             new = engine.acquire("deploy")
-            force = other.waits(engine.force_release, "deploy", guard=lease.fencing_token)
+            force = other.waits(engine.force_release, "deploy", expected_fencing_token=lease.fencing_token)
         answer = force.result(MAX_WAIT)
         assert (answer.verdict, answer.fencing_token) == ("fencing_mismatch", new.fencing_token)
 
@@ -373,7 +373,7 @@ class TestAcquireAll:
             engine.acquire("deploy", owner="first")
             both = other.waits(engine.acquire_all, ["a", "deploy"])
         rows = both.result(MAX_WAIT)
-        assert [(row.verdict, row.blocks, row.owner) for row in rows] == [
+        assert [(row.verdict, row.is_blocking, row.owner) for row in rows] == [
             ("held", False, None),
             ("held", True, "first"),
         ]

@@ -175,14 +175,14 @@ class TestAskingAgain:
         engine.acquire("a", session_id=session)
         engine.acquire("b", owner="somebody")
         rows = engine.acquire_all(["a", "b", "c"], session_id=session)
-        assert [(row.verdict, row.blocks, row.lease_id) for row in rows] == [
+        assert [(row.verdict, row.is_blocking, row.lease_id) for row in rows] == [
             ("held", False, None), ("held", True, None), ("held", False, None),
         ]  # fmt: skip
 
     def test_what_another_session_of_the_same_token_has_is(self, engine, session):
         engine.acquire("a", session_id=session)
         rows = engine.acquire_all(["a", "b"], session_id=engine.open_session().session_id)
-        assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
+        assert [(row.verdict, row.is_blocking) for row in rows] == [("held", True), ("held", False)]
 
 
 class TestDeath:
@@ -192,7 +192,7 @@ class TestDeath:
         lease = engine.acquire("deploy", owner="next")
         assert (lease.verdict, lease.owner) == ("acquired", "next")
         assert lease.fencing_token > dead.fencing_token
-        assert happened() == [("acquired", None), ("expired", "its session ran out"), ("acquired", None)]
+        assert happened() == [("acquired", None), ("expired", "its session expired"), ("acquired", None)]
         ended = Event.objects.get(kind="expired")
         assert (round(ended.held_ms / 1000), ended.actor_name) == (30, "expiry")
 
@@ -202,13 +202,13 @@ class TestDeath:
         engine.acquire_all(["a", "b"], ttl_seconds=3600, session_id=other)
         pass_seconds(31)
         assert {row.verdict for row in engine.acquire_all(["c", "b", "a"])} == {"acquired"}
-        assert happened("a") == [("acquired", None), ("expired", "its session ran out"), ("acquired", None)]
+        assert happened("a") == [("acquired", None), ("expired", "its session expired"), ("acquired", None)]
 
     def test_renew_release_and_force_release_find_no_lease(self, engine, dead):
         assert engine.renew("deploy", dead.lease_id).verdict == "not_held"
         assert engine.release("deploy", dead.lease_id).verdict == "not_held"
         assert engine.force_release("deploy").verdict == "not_held"
-        assert happened() == [("acquired", None), ("expired", "its session ran out")]
+        assert happened() == [("acquired", None), ("expired", "its session expired")]
 
     @pytest.mark.parametrize("verb", ["release", "force_release"])
     def test_each_of_them_alone(self, engine, dead, verb):
@@ -241,8 +241,8 @@ class TestDeath:
 
     def test_force_release_of_a_living_one(self, engine, session):
         lease = engine.acquire("deploy", session_id=session)
-        assert engine.force_release("deploy", guard=lease.fencing_token + 1).verdict == "fencing_mismatch"
-        forced = engine.force_release("deploy", guard=lease.fencing_token, lock_delay_seconds=5)
+        assert engine.force_release("deploy", expected_fencing_token=lease.fencing_token + 1).verdict == "fencing_mismatch"
+        forced = engine.force_release("deploy", expected_fencing_token=lease.fencing_token, lock_delay_seconds=5)
         assert (forced.verdict, forced.owner) == ("released", "runner-7")
         assert Event.objects.get(pk=forced.event_id).reason == "stuck"
         assert engine.inspect("deploy").verdict == "delayed"
@@ -274,7 +274,7 @@ class TestEnding:
 
     def test_the_sweep_frees_what_a_dead_session_held_and_says_so_once(self, engine, dead, session):
         assert run(sweep_sessions()) == 1
-        assert happened() == [("acquired", None), ("expired", "its session ran out")]
+        assert happened() == [("acquired", None), ("expired", "its session expired")]
         assert Lock.objects.get().lease_id is None
         assert run(sweep_sessions()) == 0
         assert Event.objects.filter(kind="session_expired").count() == 1

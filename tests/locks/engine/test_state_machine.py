@@ -105,7 +105,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
         rows = self.engines[holder].acquire_all(wanted, ttl_seconds=ttl, lock_delay_seconds=delay)
         assert [row.name for row in rows] == wanted
         assert {row.verdict for row in rows} == {"acquired" if free == wanted else "held"}
-        assert [row.name for row in rows if row.blocks] == [name for name in wanted if name not in free]
+        assert [row.name for row in rows if row.is_blocking] == [name for name in wanted if name not in free]
         if free == wanted:
             terms = {"metadata": None, "ttl": ttl, "delay": delay, "key": None, "body": None}
             for row in rows:
@@ -134,7 +134,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
         lock = self.locks[name]
         guard = None if wrong_by is None else lock.highest_token + wrong_by
         expected = lock.verdict_of_force(self.now, guard)
-        answer = self.engines["robot"].force_release(name, guard=guard, lock_delay_seconds=delay)
+        answer = self.engines["robot"].force_release(name, expected_fencing_token=guard, lock_delay_seconds=delay)
         assert answer.verdict == expected
         if expected == "released":
             lock.end(self.now, "force_released", lock.lease.delay if delay is None else delay)

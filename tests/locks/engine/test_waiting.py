@@ -12,10 +12,10 @@ from locks.engine.execution import run
 from locks.engine.handover import dequeue
 from locks.engine.maintenance import purge_waiters, sweep, sweep_sessions
 from locks.engine.operations import release
-from locks.engine.queue import (
-    BEAT_SECONDS,
-    PICK_UP_SECONDS,
-    SILENT_SECONDS,
+from locks.engine.handover import (
+    HEARTBEAT_SECONDS,
+    CLAIM_TIMEOUT_SECONDS,
+    HEARTBEAT_TIMEOUT_SECONDS,
     claim_handovers,
     enqueue,
     hand_over_free_names,
@@ -76,7 +76,7 @@ class TestStanding:
         assert [server.stand(owner=owner).position for owner in "abc"] == [1, 2, 3]
         found = server.engine.inspect("deploy")
         assert found.waiters == 3
-        assert [waiter["owner"] for waiter in found.in_line] == ["a", "b", "c"]
+        assert [waiter["owner"] for waiter in found.queue] == ["a", "b", "c"]
         assert server.engine.acquire("deploy").waiters == 3
 
     def test_a_batch_stands_in_its_order(self, server, held):
@@ -153,8 +153,8 @@ class TestStanding:
 
 
 def test_a_waiter_that_vanished_costs_less_than_two_seconds():
-    assert SILENT_SECONDS + PICK_UP_SECONDS + BEAT_SECONDS <= 1.8
-    for seconds in (SILENT_SECONDS, PICK_UP_SECONDS):
+    assert HEARTBEAT_TIMEOUT_SECONDS + CLAIM_TIMEOUT_SECONDS + HEARTBEAT_SECONDS <= 1.8
+    for seconds in (HEARTBEAT_TIMEOUT_SECONDS, CLAIM_TIMEOUT_SECONDS):
         assert statements.END_AND_HAND_OVER.sql.count(f"interval '{round(seconds * 1000)} milliseconds'") == 1
 
 
@@ -171,12 +171,12 @@ class TestHandingOn:
         assert Event.objects.get(owner="a").request_id == "req_a"
         assert server.engine.renew("deploy", handed.lease_id).verdict == "renewed"
         assert server.claim_handovers() == []
-        assert [waiter["owner"] for waiter in server.engine.inspect("deploy").in_line] == ["b"]
+        assert [waiter["owner"] for waiter in server.engine.inspect("deploy").queue] == ["b"]
 
     def test_force_release_does(self, server, held):
         server.stand(owner="a")
-        assert server.engine.force_release("deploy", guard=1).verdict == "fencing_mismatch"
-        forced = server.engine.force_release("deploy", guard=held.fencing_token)
+        assert server.engine.force_release("deploy", expected_fencing_token=1).verdict == "fencing_mismatch"
+        forced = server.engine.force_release("deploy", expected_fencing_token=held.fencing_token)
         assert (forced.verdict, forced.owner) == ("released", "holder")
         assert Event.objects.get(pk=forced.event_id).kind == "force_released"
         assert [handed.owner for handed in server.claim_handovers()] == ["a"]
@@ -208,7 +208,7 @@ class TestHandingOn:
             server.stand(f"job/{number}")
         server.engine.end_session(session.session_id)
         lasts = {lock.expires_at - lock.acquired_at for lock in Lock.objects.all()}
-        assert lasts == {timedelta(seconds=PICK_UP_SECONDS, milliseconds=49)}
+        assert lasts == {timedelta(seconds=CLAIM_TIMEOUT_SECONDS, milliseconds=49)}
 
     def test_the_sweep_of_a_dead_session_does(self, server):
         session = server.engine.open_session(ttl_seconds=10).session_id
@@ -287,7 +287,7 @@ class TestGone:
         assert server.engine.acquire("deploy", owner="newcomer").owner == "b"
         assert [(handed.owner, handed.verdict) for handed in server.claim_handovers()] == [("b", "acquired")]
         assert owners_and_kinds()[2:] == [("a", "acquired"), ("a", "expired"), ("b", "acquired")]
-        assert Event.objects.get(owner="a", kind="expired").reason == "handed on, but not picked up"
+        assert Event.objects.get(owner="a", kind="expired").reason == "handed over, but not claimed"
 
     def test_who_comes_too_late_is_told_so(self, server, held):
         server.stand(owner="a")
@@ -304,7 +304,7 @@ class TestGone:
         assert [handed.owner for handed in server.claim_handovers()] == ["b"]
         released = Event.objects.get(owner="a", kind="released")
         assert (released.actor_kind, released.actor_name) == ("token", "operator")
-        assert released.reason == "whoever waited for it had gone"
+        assert released.reason == "the waiting client had disconnected"
 
     def test_whoever_leaves_takes_nothing_from_a_retry(self, server, held):
         key = {"idempotency_digest": "00" * 32, "request_digest": "11" * 32}
@@ -409,7 +409,7 @@ class TestAllAtOnce:
         server.engine.release("deploy", held.lease_id)
         (handed,) = server.claim_handovers()
         rows = server.engine.acquire_all(["other", "deploy"], handed_lease_id=handed.lease_id)
-        assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
+        assert [(row.verdict, row.is_blocking) for row in rows] == [("held", True), ("held", False)]
         assert server.engine.renew("deploy", handed.lease_id).verdict == "renewed"
 
     def test_seniority_counts_in_another_line(self, server, held):
@@ -418,4 +418,4 @@ class TestAllAtOnce:
         server.stand("other", owner="late")
         moved = server.stand("other", owner="early", queue_seq=first.waiter_id)
         assert moved.position == 1
-        assert [waiter["owner"] for waiter in server.engine.inspect("other").in_line] == ["early", "late"]
+        assert [waiter["owner"] for waiter in server.engine.inspect("other").queue] == ["early", "late"]

@@ -8,7 +8,7 @@ from django.db import transaction
 from locks.engine.execution import run
 from locks.engine.handover import dequeue
 from locks.engine.maintenance import purge_waiters, sweep, sweep_sessions
-from locks.engine.queue import delete_server, enqueue, hand_over_free_names, server_heartbeat
+from locks.engine.handover import delete_server, enqueue, hand_over_free_names, server_heartbeat
 from locks.events.history.verification import verify
 from locks.models import Event, Lock, Waiter
 from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
@@ -169,7 +169,7 @@ def test_who_leaves_while_it_is_handed_the_lock_gives_it_on(engine, other, serve
     (left,) = leaves.result(MAX_WAIT)
     assert left.verdict == "left"
     assert engine.inspect("deploy").verdict == "free"
-    assert Event.objects.get(owner="a", kind="released").reason == "whoever waited for it had gone"
+    assert Event.objects.get(owner="a", kind="released").reason == "the waiting client had disconnected"
     assert not Waiter.objects.exists()
 
 

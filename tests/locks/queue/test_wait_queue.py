@@ -66,7 +66,7 @@ def backends(database_of_ours):
 
     def backends(*, waiting: bool = False) -> list[int]:
         query = """SELECT pid FROM pg_stat_activity
-            WHERE datname = current_database() AND application_name = 'octoadmin waiting, desk'"""
+            WHERE datname = current_database() AND application_name = 'octoadmin wait queue'"""
         query += " AND wait_event_type = 'Lock'" if waiting else ""
         return [pid for (pid,) in database_of_ours.execute(query)]
 
@@ -108,7 +108,7 @@ def still_there() -> "asyncio.Future[None]":
 @pytest.fixture
 def _patience(monkeypatch):
     """A statement takes as long as it takes on a busy machine, unless the test has frozen the database."""
-    monkeypatch.setattr(shared_connection, "ANSWER_SECONDS", MAX_WAIT)
+    monkeypatch.setattr(shared_connection, "STATEMENT_TIMEOUT", MAX_WAIT)
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def frozen(*process_ids: int) -> Iterator[None]:
         os.kill(process_id, signal.SIGSTOP)
     try:
         with pytest.MonkeyPatch.context() as impatient:
-            impatient.setattr(shared_connection, "ANSWER_SECONDS", 1.0)
+            impatient.setattr(shared_connection, "STATEMENT_TIMEOUT", 1.0)
             yield
     finally:
         for process_id in process_ids:
@@ -132,7 +132,7 @@ def test_whoever_has_hung_up_by_its_turn_is_granted_nothing(asks):
         gone = still_there()
         gone.set_result(None)
         with pytest.raises(ClientDisconnected):
-            await line.turn(asks(), wait_seconds=5, gone=gone)
+            await line.acquire(asks(), wait_seconds=5, disconnected=gone)
 
     on_a_line(hang_up)
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
@@ -144,7 +144,7 @@ def test_a_database_that_stops_answering_keeps_nobody_past_their_time(asks, hold
     lets_go = holds()
 
     async def talk(line: WaitQueue) -> None:
-        turn = asyncio.create_task(line.turn(asks(), wait_seconds=8, gone=still_there()))
+        turn = asyncio.create_task(line.acquire(asks(), wait_seconds=8, disconnected=still_there()))
         await until(in_line)
         with frozen(*backends()):
             with pytest.raises(Unavailable):
@@ -161,14 +161,14 @@ def test_what_a_frozen_database_was_asked_for_is_not_done_when_it_goes_on(asks, 
     holds()
 
     async def talk(line: WaitQueue) -> None:
-        first = asyncio.create_task(line.turn(asks(owner="first"), wait_seconds=30, gone=still_there()))
+        first = asyncio.create_task(line.acquire(asks(owner="first"), wait_seconds=30, disconnected=still_there()))
         await until(in_line)
         (stuck,) = backends()
         with frozen(stuck):
             with pytest.raises(Unavailable):
-                await line.turn(asks(owner="second"), wait_seconds=30, gone=still_there())
-            monkeypatch.setattr(shared_connection, "ANSWER_SECONDS", MAX_WAIT)
-            third = asyncio.create_task(line.turn(asks(owner="third"), wait_seconds=30, gone=still_there()))
+                await line.acquire(asks(owner="second"), wait_seconds=30, disconnected=still_there())
+            monkeypatch.setattr(shared_connection, "STATEMENT_TIMEOUT", MAX_WAIT)
+            third = asyncio.create_task(line.acquire(asks(owner="third"), wait_seconds=30, disconnected=still_there()))
             await until(lambda: len(in_line()) == 2)
         await until(lambda: stuck not in backends())
         assert in_line() == ["first", "third"]
@@ -187,10 +187,10 @@ def test_a_lock_that_somebody_keeps_locked_is_waited_for_and_nobody_else_waits_a
     async def talk(line: WaitQueue) -> None:
         with database_of_ours.transaction():
             database_of_ours.execute("SELECT FROM octo_lock WHERE name = 'deploy' FOR UPDATE")
-            hindered = asyncio.create_task(line.turn(asks(), wait_seconds=1, gone=still_there()))
-            other = asyncio.create_task(line.turn(asks("other", owner="other"), wait_seconds=30, gone=still_there()))
+            hindered = asyncio.create_task(line.acquire(asks(), wait_seconds=1, disconnected=still_there()))
+            other = asyncio.create_task(line.acquire(asks("other", owner="other"), wait_seconds=30, disconnected=still_there()))
             await until(lambda: in_line() == ["other"])
-            assert (await hindered).outcome.verdict == "held"
+            assert (await hindered).result.verdict == "held"
         other.cancel()
 
     on_a_line(talk)
@@ -198,7 +198,7 @@ def test_a_lock_that_somebody_keeps_locked_is_waited_for_and_nobody_else_waits_a
 
 def test_what_could_not_be_given_on_is_given_on_later(digest, holds, backends, in_line, database_of_ours, monkeypatch):
     """It was handed one of the names it wants, and then the database fails every statement that reads a token."""
-    monkeypatch.setattr(process_line, "PATIENCE", "200ms")
+    monkeypatch.setattr(process_line, "LOCK_TIMEOUT", "200ms")
     lets_go = holds("a")
     holds("b")
     asked = requests.AcquireAll(digest=digest, names=["a", "b"], owner="both", ttl_seconds=600)
@@ -213,7 +213,7 @@ def test_what_could_not_be_given_on_is_given_on_later(digest, holds, backends, i
         blocking.result(MAX_WAIT)
 
     async def talk(line: WaitQueue) -> None:
-        turn = asyncio.create_task(line.turn_for_all(asked, wait_seconds=30, gone=still_there()))
+        turn = asyncio.create_task(line.acquire_all(asked, wait_seconds=30, disconnected=still_there()))
         await until(in_line)
         with meanwhile() as other, psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as blocker:
             await asyncio.to_thread(in_a_thread(lambda: hands_on_and_blocks(other, blocker)))
@@ -227,15 +227,15 @@ def test_what_could_not_be_given_on_is_given_on_later(digest, holds, backends, i
 
     on_a_line(talk)
     end = Event.objects.get(owner="both", kind="released")
-    assert (end.lock_name, end.reason) == ("a", "whoever waited for it had gone")
+    assert (end.lock_name, end.reason) == ("a", "the waiting client had disconnected")
     assert run(verify()).contradictions == []
 
 
 @pytest.fixture
 def is_brought_it_while_it_leaves(holds, backends, in_line, monkeypatch):
     """It wants to leave just when the lock is handed to it. The attendant brings it, and only then the desk goes on."""
-    monkeypatch.setattr(process_line, "PATIENCE", f"{MAX_WAIT}s")
-    monkeypatch.setattr(shared_connection, "ANSWER_SECONDS", MAX_WAIT)
+    monkeypatch.setattr(process_line, "LOCK_TIMEOUT", f"{MAX_WAIT}s")
+    monkeypatch.setattr(shared_connection, "STATEMENT_TIMEOUT", MAX_WAIT)
     lets_go = holds()
     commits = threading.Event()
 
@@ -261,7 +261,7 @@ def is_brought_it_while_it_leaves(holds, backends, in_line, monkeypatch):
 def test_what_it_is_brought_while_it_hangs_up_is_given_on(asks, in_line, is_brought_it_while_it_leaves):
     async def talk(line: WaitQueue) -> None:
         gone = still_there()
-        turn = asyncio.create_task(line.turn(asks(), wait_seconds=30, gone=gone))
+        turn = asyncio.create_task(line.acquire(asks(), wait_seconds=30, disconnected=gone))
         await until(in_line)
         asyncio.get_running_loop().call_later(0.1, gone.set_result, None)
         await is_brought_it_while_it_leaves()
@@ -270,7 +270,7 @@ def test_what_it_is_brought_while_it_hangs_up_is_given_on(asks, in_line, is_brou
 
     on_a_line(talk)
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
-    assert Event.objects.get(owner="somebody", kind="released").reason == "whoever waited for it had gone"
+    assert Event.objects.get(owner="somebody", kind="released").reason == "the waiting client had disconnected"
 
 
 def test_what_is_brought_to_a_client_that_has_just_gone_is_given_on(asks, holds, in_line):
@@ -279,12 +279,12 @@ def test_what_is_brought_to_a_client_that_has_just_gone_is_given_on(asks, holds,
 
     async def talk(line: WaitQueue) -> None:
         gone = still_there()
-        turn = asyncio.create_task(line.turn(asks(), wait_seconds=30, gone=gone))
+        turn = asyncio.create_task(line.acquire(asks(), wait_seconds=30, disconnected=gone))
         await until(lambda: len(line) == 1)
         await asyncio.sleep(0.05)
-        (place,) = line._places.values()
+        (place,) = line._waiters.values()
         closes = asyncio.get_running_loop().call_soon
-        place.handed.add_done_callback(lambda _: closes(gone.set_result, None))
+        place.handover.add_done_callback(lambda _: closes(gone.set_result, None))
         await asyncio.to_thread(in_a_thread(lets_go))
         with pytest.raises(ClientDisconnected):
             await turn

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from locks.engine import requests
 from locks.engine.execution import run
-from locks.engine.queue import SILENT_SECONDS, enqueue
+from locks.engine.handover import HEARTBEAT_TIMEOUT_SECONDS, enqueue
 from locks.models import Event, ServerProcess, Space, StatsMinute, Team, Waiter
 from locks.models.token import PRESETS
 from tests import database
@@ -300,7 +300,7 @@ def test_a_server_that_stalled_comes_back_to_where_it_stood(line, key):
         stalled = ServerProcess.objects.filter(pk=line.in_line().get().server_id)
         os.killpg(other.process.pid, signal.SIGSTOP)
         try:
-            until(lambda: stalled.filter(last_heartbeat_at__lt=Now() - timedelta(seconds=SILENT_SECONDS)).exists())
+            until(lambda: stalled.filter(last_heartbeat_at__lt=Now() - timedelta(seconds=HEARTBEAT_TIMEOUT_SECONDS)).exists())
             line.release()
             newcomer = line.acquire(owner="newcomer")
             assert newcomer["status"] == "acquired"
