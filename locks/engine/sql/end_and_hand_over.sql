@@ -368,7 +368,8 @@ SELECT
                 WHEN ending_session.id IS NOT NULL THEN 'session_over'
                 ELSE 'no_session'
             END
-        WHEN decision.verdict = 'released' AND decision.index <> requested_end.index THEN 'not_held'
+        WHEN decision.verdict IN ('released', 'fencing_mismatch') AND decision.index > requested_end.index
+            THEN 'not_held'
         WHEN decision.index IS NOT NULL THEN decision.verdict
         WHEN snapshot.index IS NOT NULL THEN 'retry'
         WHEN auth.end_mode IS NULL THEN 'lease_ended'
@@ -376,11 +377,11 @@ SELECT
     END AS verdict,
     auth.name,
     auth.lease_id,
-    ended.fencing_token,
-    ended.owner,
-    ended.metadata,
-    ended.acquired_at,
-    ended.effective_expires_at AS expires_at,
+    lease.fencing_token,
+    lease.owner,
+    lease.metadata,
+    lease.acquired_at,
+    lease.effective_expires_at AS expires_at,
     free_lock.available_at,
     recorded.id AS event_id,
     (
@@ -396,10 +397,12 @@ CROSS JOIN notified
 LEFT JOIN snapshot ON snapshot.index = auth.index AND snapshot.session_id IS NULL
 LEFT JOIN decision ON decision.index = auth.index
 LEFT JOIN requested_end ON requested_end.id = decision.id
-LEFT JOIN ended ON ended.index = auth.index
+LEFT JOIN state AS lease ON lease.id = decision.id
+    AND (decision.index = requested_end.index OR decision.verdict = 'fencing_mismatch')
 LEFT JOIN free_lock ON free_lock.id = snapshot.id
 LEFT JOIN ending_session ON ending_session.id = auth.session_id
 LEFT JOIN ended_session ON ended_session.id = auth.session_id
 LEFT JOIN recorded ON recorded.kind = 'force_released'
-    AND recorded.space_id = auth.space_id AND recorded.lock_name = auth.name AND ended.index IS NOT NULL
+    AND recorded.space_id = auth.space_id AND recorded.lock_name = auth.name
+    AND decision.index = requested_end.index
 ORDER BY auth.index

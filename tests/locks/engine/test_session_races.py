@@ -163,7 +163,7 @@ def test_all_that_a_session_had_ends_in_one_commit(engine, living, ends):
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT array_agg(kind || coalesce(' ' || lock_name, '') ORDER BY id) FROM octo_event"
-            " WHERE kind = ANY (%s) GROUP BY writer",
+            " WHERE kind = ANY (%s) GROUP BY txid",
             [list(kinds)],
         )
         commits = [recorded for (recorded,) in cursor.fetchall()]

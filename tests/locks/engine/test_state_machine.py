@@ -138,6 +138,8 @@ class EngineAgainstModel(RuleBasedStateMachine):
         assert answer.verdict == expected
         if expected == "released":
             lock.end(self.now, "force_released", lock.lease.delay if delay is None else delay)
+        elif lock.lease is not None and expected == "not_held":
+            lock.end(lock.lease.expires, "expired", lock.lease.delay)
 
     @invariant()
     def inspect_agrees(self):

@@ -79,7 +79,7 @@ def test_a_name_that_somebody_keeps_locked_does_not_keep_others_from_being_settl
     with transaction.atomic():
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
         assert other.starts(lambda: run(hand_over_free_names(server.id))).result(MAX_WAIT) == 1
-        assert [handed.name for handed in other.starts(server.pick_up).result(MAX_WAIT)] == ["other"]
+        assert [handed.name for handed in other.starts(server.claim_handovers).result(MAX_WAIT)] == ["other"]
 
 
 def test_a_hand_over_that_waited_for_the_second_to_join_goes_to_the_first(server, held, other):
@@ -149,7 +149,7 @@ def test_what_somebody_kept_locked_past_its_time_is_picked_up_too_late(server, h
     server.engine.release("deploy", held.lease_id)
     with transaction.atomic():
         Lock.objects.select_for_update(no_key=True).get(name="deploy")
-        assert other.starts(server.pick_up).result(MAX_WAIT) == []
+        assert other.starts(server.claim_handovers).result(MAX_WAIT) == []
         pass_seconds(1)
     assert [handed.verdict for handed in server.claim_handovers()] == ["handover_expired"]
 
