@@ -62,7 +62,7 @@ snapshot AS MATERIALIZED (
         SELECT id, last_waiter_id FROM octo_lock
         WHERE octo_lock.space_id = auth.space_id AND octo_lock.name = auth.name LIMIT 1
     ) AS lock
-    WHERE auth.refusal IS NULL AND auth.end_mode IS DISTINCT FROM 'session'
+    WHERE CASE WHEN auth.refusal IS NULL THEN auth.end_mode IS DISTINCT FROM 'session' ELSE false END
     UNION ALL
     SELECT auth.*, lock.id, lock.last_waiter_id
     FROM auth
@@ -124,7 +124,8 @@ state AS MATERIALIZED (
     CROSS JOIN clock
     JOIN octo_space AS space ON space.id = locked.space_id
     LEFT JOIN session_expiry AS session ON session.id = locked.bound_session_id
-    WHERE locked.ending_session_id IS NULL OR locked.bound_session_id = locked.ending_session_id
+    WHERE CASE WHEN locked.ending_session_id IS NULL THEN true
+               ELSE locked.bound_session_id = locked.ending_session_id END
 ),
 decision AS MATERIALIZED (
     SELECT
@@ -143,14 +144,14 @@ decision AS MATERIALIZED (
         END AS verdict
     FROM snapshot
     JOIN state USING (id)
-    WHERE snapshot.session_id IS NULL
+    WHERE CASE WHEN snapshot.session_id IS NULL THEN true ELSE false END
 ),
 -- Of several requests to end one lease the first does; the others are too late.
 requested_end AS MATERIALIZED (
     SELECT DISTINCT ON (id) * FROM decision WHERE verdict = 'released' ORDER BY id, index
 ),
--- Which leases have ended, and when. From here on each CTE carries what the later ones need: planned for few locks, joins
--- between them would be nested loops, and a session may have thousands.
+-- Which leases have ended, and when. Each CTE carries what the later ones need, and the conditions above are written as
+-- CASE: the planner assumes that half of the rows match, and joins hundreds of locks by hash and not in nested loops.
 outcome AS MATERIALIZED (
     SELECT
         state.*, requested.index, requested.end_mode, requested.reason AS requested_reason, requested.actor_kind,
