@@ -33,7 +33,7 @@ class Contender(Protocol):
 
 
 def race(make: Callable[..., Contender], *arguments: Any, contenders: int, rounds: int) -> list[list[Told]]:
-    """What everybody was told, round by round."""
+    """The answers to all workers, round by round."""
     spawn = multiprocessing.get_context("spawn")
     start, answers = spawn.Barrier(contenders), spawn.SimpleQueue()
     processes = [

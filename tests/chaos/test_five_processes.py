@@ -1,4 +1,4 @@
-"""Five processes claim one name at once, a hundred rounds: one winner each, and everybody else is told who."""
+"""Five processes acquire one name at once, a hundred rounds: one winner each, and the others are told its owner."""
 
 from itertools import pairwise
 
@@ -58,5 +58,5 @@ def assert_one_winner_each(rounds: list[list[Told]]) -> None:
     assert all(later > earlier for earlier, later in pairwise(tokens))
 
 
-def test_through_the_engine(worker_token):
+def test_five_processes_through_the_engine(worker_token):
     assert_one_winner_each(race(ThroughTheEngine, worker_token, contenders=CONTENDERS, rounds=ROUNDS))

@@ -19,7 +19,7 @@ from locks.services.audit import Actor
 from locks.token_format import parse
 from tests import database
 from tests.conftest import PASSWORD, issue
-from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
+from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -91,10 +91,10 @@ def in_the_console(who, whom, **form):
 def test_of_two_superusers_who_demote_each_other_at_once_one_stays(root, bob):
     User.objects.update(is_superuser=True, is_staff=True)
     demote_bob, demote_root = (in_the_console(*pair, is_active="on") for pair in ((root, bob), (bob, root)))
-    with meanwhile() as other:
+    with concurrent_session() as other:
         with transaction.atomic():
             assert demote_bob() == 302
-            refused = other.waits(demote_root)
+            refused = other.run_blocked(demote_root)
         assert refused.result(20) == 200
     assert list(User.objects.filter(is_superuser=True, is_staff=True)) == [root]
 
@@ -102,10 +102,10 @@ def test_of_two_superusers_who_demote_each_other_at_once_one_stays(root, bob):
 def test_while_an_admin_leaves_the_other_is_not_made_inactive(blue, alice, olga, root):
     Membership.objects.filter(user=olga).update(role=Role.ADMIN)
     make_inactive = in_the_console(root, olga)
-    with meanwhile() as superuser:
+    with concurrent_session() as superuser:
         with transaction.atomic():
             members.leave(actor=Actor.of_user(alice), team=blue, member=alice)
-            refused = superuser.waits(make_inactive)
+            refused = superuser.run_blocked(make_inactive)
         assert refused.result(20) == 200
     assert User.objects.get(pk=olga.pk).is_active
 
@@ -137,12 +137,12 @@ def test_two_who_want_the_same_name_at_once_are_one_who_has_it_and_one_who_is_to
 
     with (
         psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other,
-        meanwhile() as first,
-        meanwhile() as second,
+        concurrent_session() as first,
+        concurrent_session() as second,
     ):
         other.execute("SELECT FROM octo_team FOR UPDATE")
-        joined = first.waits(joins, browsers[0])
-        refused = second.starts(joins, browsers[1])
+        joined = first.run_blocked(joins, browsers[0])
+        refused = second.start(joins, browsers[1])
         while len(second.waiting()) < 2:
             assert not refused.done()
         other.rollback()
@@ -159,9 +159,9 @@ def test_two_who_want_the_same_name_at_once_are_one_who_has_it_and_one_who_is_to
 def test_an_address_that_somebody_takes_at_that_moment_is_refused_like_any_other(alice, bob):
     browser = Client(raise_request_exception=False)
     browser.force_login(bob)
-    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as person:
+    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, concurrent_session() as person:
         other.execute("UPDATE octo_user SET email = 'us@example.com' WHERE username = 'alice'")
-        changing = person.waits(browser.post, "/ui/account/profile", {"email": "us@example.com"})
+        changing = person.run_blocked(browser.post, "/ui/account/profile", {"email": "us@example.com"})
         other.commit()
         reply = changing.result(MAX_WAIT)
     assert (reply.status_code, "Somebody else has this address" in reply.content.decode()) == (422, True)
@@ -207,10 +207,10 @@ def test_an_admin_who_is_demoted_before_an_act_begins_no_longer_may(blue, space,
 def test_an_admin_who_is_demoted_in_that_moment_is_told_so(blue, space, alice):
     browser = Client(raise_request_exception=False)
     browser.force_login(alice)
-    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as person:
+    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, concurrent_session() as person:
         other.execute("SELECT FROM octo_team FOR UPDATE")
         form = {"url": "https://hooks.example/in", "kinds": ["expired"]}
-        creating = person.waits(browser.post, "/ui/blue/main/webhooks/new", form)
+        creating = person.run_blocked(browser.post, "/ui/blue/main/webhooks/new", form)
         other.execute("UPDATE octo_membership SET role = 'viewer'")
         other.commit()
         assert creating.result(MAX_WAIT).status_code == 403
@@ -225,9 +225,9 @@ def test_a_token_that_is_revoked_in_that_moment_leaves_no_other_behind(space):
         body = {"name": "successor", "scopes": ["tokens:manage"]}
         return Client(headers=headers).post("/tokens", body, content_type="application/json")
 
-    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as program:
+    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, concurrent_session() as program:
         other.execute("SELECT FROM octo_team FOR UPDATE")
-        issuing = program.waits(issues)
+        issuing = program.run_blocked(issues)
         other.execute("UPDATE octo_token SET revoked_at = now()")
         other.commit()
         assert issuing.result(MAX_WAIT).status_code == 401
@@ -301,13 +301,13 @@ def test_a_claim_that_waited_while_its_token_was_revoked_is_taken_back_too(space
     Lock.objects.create(space=space, name="job")
     with (
         psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other,
-        meanwhile() as worker,
-        meanwhile() as person,
+        concurrent_session() as worker,
+        concurrent_session() as person,
     ):
         other.execute("SELECT FROM octo_lock WHERE name = 'job' FOR UPDATE")
-        claimed = worker.waits(claim, worker_token, "job")
+        claimed = worker.run_blocked(claim, worker_token, "job")
         tokens.revoke(actor=Actor.of_user(alice), token=token)
-        releasing = person.starts(
+        releasing = person.start(
             force_release.force_release_all, actor=Actor.of_user(alice), space=space, token=token, reason="lost"
         )
         time.sleep(0.3)
@@ -323,12 +323,12 @@ def test_a_space_in_which_somebody_claims_at_that_moment_is_not_archived(blue, s
     Lock.objects.create(space=space, name="job")
     with (
         psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other,
-        meanwhile() as worker,
-        meanwhile() as person,
+        concurrent_session() as worker,
+        concurrent_session() as person,
     ):
         other.execute("SELECT FROM octo_lock WHERE name = 'job' FOR UPDATE")
-        claimed = worker.waits(claim, worker_token, "job")
-        archiving = person.starts(spaces.archive, actor=Actor.of_user(alice), by=alice, space=space, release=False)
+        claimed = worker.run_blocked(claim, worker_token, "job")
+        archiving = person.start(spaces.archive, actor=Actor.of_user(alice), by=alice, space=space, release=False)
         while not Space.objects.filter(pk=space.pk, archived_at__isnull=False).exists():
             assert not archiving.done()
         other.rollback()

@@ -23,7 +23,7 @@ from locks.engine.operations import (
 )
 from locks.models import Event
 from tests import database
-from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
+from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -108,10 +108,10 @@ def test_two_async_connections_meet_at_a_new_name(engine):
     async def second(async_connection):
         return await run_async(async_connection, acquire([asked]))
 
-    with meanwhile() as other:
+    with concurrent_session() as other:
         with transaction.atomic():
             first = engine.acquire("deploy", owner="first")
-            future = other.waits(on_async_connection, second)
+            future = other.run_blocked(on_async_connection, second)
         (answer,) = future.result(MAX_WAIT)
     assert (answer.verdict, answer.owner, answer.fencing_token) == ("held", "first", first.fencing_token)
 
@@ -135,9 +135,9 @@ def test_an_async_connection_to_a_demoted_server_is_unavailable(engine):
         on_async_connection(on_a_standby)
 
 
-def test_an_idle_connection_that_was_ended_is_replaced_without_anybody_noticing(engine):
+def test_an_idle_connection_that_was_ended_is_replaced_unnoticed(engine):
     engine.acquire("a")
-    with meanwhile() as other:
+    with concurrent_session() as other:
         backend = connection.connection.info.backend_pid
         other.end(backend)
         assert engine.inspect("a").verdict == "held"
@@ -146,17 +146,17 @@ def test_an_idle_connection_that_was_ended_is_replaced_without_anybody_noticing(
 
 def test_a_connection_that_is_ended_during_a_statement_is_unavailable_and_the_next_works(engine):
     engine.release("a", engine.acquire("a").lease_id)
-    with meanwhile() as other:
+    with concurrent_session() as other:
         with transaction.atomic():
             engine.acquire("a")
-            late = other.waits(engine.acquire, "a")
+            late = other.run_blocked(engine.acquire, "a")
             other.end(*other.waiting())
             with pytest.raises(Unavailable):
                 late.result(MAX_WAIT)
-        assert other.starts(engine.acquire, "a").result(MAX_WAIT).verdict == "held"
+        assert other.start(engine.acquire, "a").result(MAX_WAIT).verdict == "held"
 
 
-def test_a_demoted_server_is_left_at_once(engine):
+def test_a_connection_to_a_demoted_server_is_closed_at_once(engine):
     connection.cursor().execute("SET default_transaction_read_only = on")
     with pytest.raises(Unavailable):
         engine.acquire("a")

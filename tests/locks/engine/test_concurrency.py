@@ -120,7 +120,7 @@ def history() -> dict[str, list[Event]]:
     return by_name
 
 
-def test_what_eight_workers_were_told_fits_together(workers):
+def test_the_answers_to_eight_workers_are_consistent(workers):
     holds_never_overlap_and_tokens_rise()
     every_transition_has_its_event(workers)
     no_two_ever_believed_they_held_the_same(workers)
@@ -194,7 +194,7 @@ def test_opposite_orders_never_deadlock(engine):
     assert sum(run_workers(work)) == Event.objects.filter(kind="released").count() > 0
 
 
-def test_a_crowd_with_one_list_spreads_over_it(engine):
+def test_many_workers_with_one_list_spread_over_it(engine):
     names = [f"job-{number}" for number in range(WORKERS)]
 
     def work(_number: int, start: threading.Barrier) -> list[str]:

@@ -132,9 +132,9 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @rule(name=names, wrong_by=st.sampled_from([None, 0, -1, 1]), delay=st.none() | delays)
     def force_release(self, name, wrong_by, delay):
         lock = self.locks[name]
-        guard = None if wrong_by is None else lock.highest_token + wrong_by
-        expected = lock.verdict_of_force(self.now, guard)
-        answer = self.engines["robot"].force_release(name, expected_fencing_token=guard, lock_delay_seconds=delay)
+        token = None if wrong_by is None else lock.highest_token + wrong_by
+        expected = lock.verdict_of_force(self.now, token)
+        answer = self.engines["robot"].force_release(name, expected_fencing_token=token, lock_delay_seconds=delay)
         assert answer.verdict == expected
         if expected == "released":
             lock.end(self.now, "force_released", lock.lease.delay if delay is None else delay)

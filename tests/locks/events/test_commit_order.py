@@ -11,7 +11,7 @@ from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.events.history.commit_order import BEGINNING, Position, current_position, follow
-from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
+from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 from tests.locks.engine.conftest import Engine
 from tests.locks.events.open_transactions import outlast_open_transactions
 
@@ -54,9 +54,9 @@ def test_what_happens_to_a_name_is_in_order_though_the_last_to_have_it_had_begun
     outlast_open_transactions()
     position = run(current_position())
     three = [requests.Acquire(digest=engine.digest, name=name, owner="slow") for name in ("a", "b", "c")]
-    with meanwhile() as other, connect() as busy:
+    with concurrent_session() as other, connect() as busy:
         busy.execute("SELECT FROM octo_lock WHERE name = 'b' FOR UPDATE")
-        slow = other.waits(lambda: run(acquire(three)))
+        slow = other.run_blocked(lambda: run(acquire(three)))
         engine.release("c", engine.acquire("c", owner="quick").lease_id)
         busy.rollback()
         assert [row.verdict for row in slow.result(MAX_WAIT)] == ["acquired"] * 3
