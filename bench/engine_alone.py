@@ -17,7 +17,7 @@ WARMING_SECONDS = 1
 PLANNED_IN_A_SECOND = 40
 # As the server's connections have it, which have run the statements often enough.
 _OPTIONS = "-c enable_seqscan=off -c plan_cache_mode=force_generic_plan"
-_CALLER = """'n', 0, 'digest', '{digest}', 'request_id', 'req_' || md5(random()::text), 'channel', 'api',
+_CALLER = """'index', 0, 'digest', '{digest}', 'request_id', 'req_' || md5(random()::text), 'channel', 'api',
     'address', '127.0.0.1', 'name', 'job-' || :number::int"""
 _ACQUIRE = f"""json_build_array(json_build_object({_CALLER}, 'ttl_seconds', 60, 'metadata', 'host=runner-7',
     'lock_delay_seconds', 0, 'ephemeral', true))"""

@@ -1,5 +1,6 @@
 """The queue: the statement that frees a lock hands it over to the first waiter."""
 
+import contextlib
 from datetime import timedelta
 from uuid import uuid4
 
@@ -20,7 +21,7 @@ from locks.engine.handover import (
     server_heartbeat,
 )
 from locks.engine.maintenance import purge_waiters, sweep, sweep_sessions
-from locks.engine.operations import release
+from locks.engine.operations import release, resolve_handovers, run_round
 from locks.events.history.verification import verify
 from locks.models import Event, Lock, ServerProcess, Space, Token, Waiter
 from tests.conftest import issue
@@ -420,3 +421,44 @@ class TestAcquireAllWithHandover:
         moved = server.enqueue("other", owner="early", queue_seq=first.waiter_id)
         assert moved.position == 1
         assert [waiter["owner"] for waiter in server.engine.inspect("other").queue] == ["early", "late"]
+
+
+class TestRounds:
+    """As the batcher runs them: a round, and a second statement only for the requests that need a handover."""
+
+    def test_a_release_is_done_by_the_handover(self, server, held):
+        server.enqueue(owner="a")
+        free = server.engine.acquire("free")
+        batch = [
+            requests.Release(digest=server.engine.digest, name=lease.name, lease_id=lease.lease_id)
+            for lease in (held, free)
+        ]
+        first, second = run(run_round(statements.RELEASE, batch))
+        assert (first.verdict, second.verdict) == ("needs_handover", "released")
+        (released,) = run(resolve_handovers(statements.RELEASE, batch[:1]))
+        assert (released.verdict, released.fencing_token) == ("released", held.fencing_token)
+        assert [handover.owner for handover in server.claim_handovers()] == ["a"]
+
+    def test_an_acquire_is_run_again(self, server, held):
+        server.enqueue(owner="a")
+        pass_seconds(601)
+        run(server_heartbeat(server.id))
+        batch = [requests.Acquire(digest=server.engine.digest, name="deploy")]
+        assert [row.verdict for row in run(run_round(statements.ACQUIRE, batch))] == ["needs_handover"]
+        assert run(resolve_handovers(statements.ACQUIRE, batch)) == [None]
+        assert [row.verdict for row in run(run_round(statements.ACQUIRE, batch))] == ["held"]
+
+    def test_a_contended_release_takes_two_statements(self, server, held):
+        server.enqueue(owner="a")
+        operation = release([requests.Release(digest=server.engine.digest, name="deploy", lease_id=held.lease_id)])
+        names, rows = [], None
+        with contextlib.suppress(StopIteration):
+            while True:
+                statement, parameters = operation.send(rows)
+                names.append(statement.name)
+                rows = run(single(statement, parameters))
+        assert names == ["release", "end_and_hand_over"]
+
+
+def single(statement, parameters):
+    return (yield statement, parameters)
