@@ -47,8 +47,8 @@ def life_of_some_leases(digest: str):
         [requests.Acquire(digest=digest, name=name, owner="o", metadata="m") for name in ("a", "b", "a")]
     )
     leases = {answer.name: answer.lease_id for answer in taken[:2]}
-    asked = [requests.Renew(digest=digest, name=name, lease_id=lease_id) for name, lease_id in leases.items()]
-    yield renew([*asked, requests.Renew(digest=digest, name="a", lease_id=uuid4())])
+    batch = [requests.Renew(digest=digest, name=name, lease_id=lease_id) for name, lease_id in leases.items()]
+    yield renew([*batch, requests.Renew(digest=digest, name="a", lease_id=uuid4())])
     yield inspect([requests.Inspect(digest=digest, name=name) for name in ("a", "never")])
     yield claim_next(requests.ClaimNext(digest=digest, names=["a", "b", "c"]))
     yield acquire_all(requests.AcquireAll(digest=digest, names=["e", "d"]))
@@ -61,7 +61,7 @@ def life_of_some_leases(digest: str):
     yield count_live([1])
 
 
-def told(answer) -> list[tuple]:
+def fields_of(answer) -> list[tuple]:
     """What can be compared between two runs: everything but ids, tokens and times."""
     fields = ("n", "verdict", "name", "status", "owner", "metadata", "holder_id", "blocks", "allowed", "total")
     rows = answer if isinstance(answer, list) else [answer]
@@ -73,7 +73,7 @@ def blocking(digest: str) -> list:
     operation = next(script)
     while True:
         answer = run(operation)
-        answers.append(told(answer))
+        answers.append(fields_of(answer))
         try:
             operation = script.send(answer)
         except StopIteration:
@@ -85,7 +85,7 @@ async def asynchronous(async_connection: psycopg.AsyncConnection, digest: str) -
     operation = next(script)
     while True:
         answer = await run_async(async_connection, operation)
-        answers.append(told(answer))
+        answers.append(fields_of(answer))
         try:
             operation = script.send(answer)
         except StopIteration:
@@ -102,11 +102,11 @@ def test_both_executors_give_the_same_answers(engine):
 
 
 def test_two_async_connections_meet_at_a_new_name(engine):
-    """The second waits for the first, goes again by itself, and is told of the winner."""
-    asked = requests.Acquire(digest=engine.digest, name="deploy")
+    """The second waits for the first, is retried, and answers with the winner."""
+    request = requests.Acquire(digest=engine.digest, name="deploy")
 
     async def second(async_connection):
-        return await run_async(async_connection, acquire([asked]))
+        return await run_async(async_connection, acquire([request]))
 
     with concurrent_session() as other:
         with transaction.atomic():

@@ -27,15 +27,15 @@ def acquire_each(engine: Engine, names: list[str], **terms):
 
 
 def renew_each(engine: Engine, leases, **terms):
-    asked = [
+    batch = [
         requests.Renew(digest=engine.digest, name=lease.name, lease_id=lease.lease_id, **terms) for lease in leases
     ]
-    return run(renew(asked))
+    return run(renew(batch))
 
 
 def release_each(engine: Engine, leases):
-    asked = [requests.Release(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
-    return run(release(asked))
+    batch = [requests.Release(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
+    return run(release(batch))
 
 
 def events() -> list[tuple[str, str]]:
@@ -170,7 +170,7 @@ def test_callers_and_refusals_mix_in_one_batch(engine, space, red_space, worker_
     reader = Engine(issue(space, "reader", "locks:read"))
     narrow = Engine(issue(space, "narrow", "locks:write", prefixes=["ci/"]))
     worker = Engine(worker_token)
-    asked = [
+    batch = [
         requests.Acquire(digest=engine.digest, name="deploy", owner="first"),
         requests.Acquire(digest="ab" * 32, name="deploy"),
         requests.Acquire(digest=stranger.digest, name="deploy", owner="stranger"),
@@ -181,7 +181,7 @@ def test_callers_and_refusals_mix_in_one_batch(engine, space, red_space, worker_
         requests.Acquire(digest=worker.digest, name="deploy", metadata="x" * 1025),
         requests.Acquire(digest=worker.digest, name="deploy"),
     ]
-    answers = run(acquire(asked))
+    answers = run(acquire(batch))
     assert verdicts(answers) == [
         "acquired", "unauthenticated", "acquired", "scope_missing", "name_not_allowed", "acquired", "ttl_too_long",
         "metadata_too_long", "held",

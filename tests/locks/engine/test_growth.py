@@ -133,14 +133,14 @@ def test_heartbeats_are_heap_only_updates(engine, space):
     renewals for every five locks, for which the pages have room. `make bench` measures the long run."""
     hold(space.pk, 5_000)
     vacuum()
-    asked = [
+    batch = [
         requests.Renew(digest=engine.digest, name=name, lease_id=lease_id)
         for name, lease_id in Lock.objects.order_by("?").values_list("name", "lease_id")[:2_000]
     ]
     before, hot_before = updates()
     for start in range(0, 1_000, 100):
-        run(renew(asked[start : start + 100]))
-    for one in asked[1_000:]:
+        run(renew(batch[start : start + 100]))
+    for one in batch[1_000:]:
         run(renew([one]))
     after, hot_after = updates()
     assert after - before == 2_000

@@ -158,11 +158,11 @@ def test_a_user_force_releases_by_space(engine, space, olga):
     from locks.engine.operations import force_release
 
     engine.acquire("deploy-main")
-    asked = requests.ForceRelease(
+    request = requests.ForceRelease(
         digest=None, space_id=space.pk, actor_id=olga.pk, actor_name="olga", name="deploy-main", reason="stuck",
         channel="web",
     )  # fmt: skip
-    (done,) = run(force_release([asked]))
+    (done,) = run(force_release([request]))
     event = Event.objects.get(pk=done.event_id)
     assert (event.actor_kind, event.actor_id, event.actor_name) == ("user", olga.pk, "olga")
     assert (event.channel, event.team_id) == ("web", space.team_id)

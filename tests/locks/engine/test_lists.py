@@ -26,14 +26,14 @@ def names(engine: Engine, **terms) -> list[str]:
 
 
 def all_pages(engine: Engine, **terms) -> list[str]:
-    found, after = [], {}
+    listed, after = [], {}
     while rows := page(engine, limit=7, **terms, **after):
         assert len(rows) <= 7
-        found += [row.name for row in rows]
+        listed += [row.name for row in rows]
         after = {"after_name": rows[-1].name}
         if terms.get("sort", "name") != "name":
             after["after_time"] = getattr(rows[-1], terms["sort"]).isoformat()
-    return found
+    return listed
 
 
 def test_held_locks_come_in_the_order_of_their_names(engine):
@@ -84,11 +84,11 @@ def test_pages_have_no_gaps_and_no_duplicates(engine, sort):
     crowd = [f"n{number:02}" for number in range(40)]
     for batch in (["d", "b"], crowd, ["a", "c"]):
         engine.acquire_all(batch)
-    found = all_pages(engine, sort=sort)
+    listed = all_pages(engine, sort=sort)
     if sort == "name":
-        assert found == ["a", "b", "c", "d", *crowd]
+        assert listed == ["a", "b", "c", "d", *crowd]
     else:
-        assert found == ["b", "d", *crowd, "a", "c"]
+        assert listed == ["b", "d", *crowd, "a", "c"]
 
 
 def test_a_page_continues_after_the_last_name_even_if_that_lock_is_gone(engine):

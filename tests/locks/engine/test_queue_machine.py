@@ -229,7 +229,7 @@ class LinesAndSessions(RuleBasedStateMachine):
     def a_server_starts(self):
         if len(self.servers) < 3:
             self.servers.append(WaitingServer(self.engine))
-            # However slow the machine is: who is there has just said so.
+            # However slow the machine is: the present servers have just sent a heartbeat.
             self.last_heard_of(self.servers[-1], "infinity")
 
     @precondition(lambda self: len(self.servers) > 1)

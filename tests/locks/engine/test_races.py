@@ -122,19 +122,19 @@ class TestAcquire:
 
     def test_held_is_not_answered_for_a_lease_that_expired_while_the_batch_waited(self, engine, other, free):
         engine.acquire("short", ttl_seconds=1)
-        asked = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
+        batch = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
         with transaction.atomic():
             work_on("deploy")
-            second = other.run_blocked(lambda: run(acquire(asked)))
+            second = other.run_blocked(lambda: run(acquire(batch)))
             time.sleep(1.01)
         assert [answer.verdict for answer in second.result(MAX_WAIT)] == ["acquired", "acquired"]
 
     def test_a_lease_renewed_while_the_batch_waited_elsewhere_is_not_taken(self, engine, other, free):
         short = engine.acquire("short", ttl_seconds=SOON)
-        asked = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
+        batch = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
         with concurrent_session() as holder, transaction.atomic():
             work_on("deploy")
-            second = other.run_blocked(lambda: run(acquire(asked)))
+            second = other.run_blocked(lambda: run(acquire(batch)))
             renewed = holder.start(engine.renew, "short", short.lease_id, ttl_seconds=60).result(MAX_WAIT)
             wait_until_over(short, other)
         answers = second.result(MAX_WAIT)
@@ -183,10 +183,10 @@ class TestNewNames:
 
     def test_held_is_not_answered_for_a_lease_that_expired_while_an_insert_waited(self, engine, other):
         engine.acquire("short", ttl_seconds=1)
-        asked = [requests.Acquire(digest=engine.digest, name=name) for name in ("deploy", "short")]
+        batch = [requests.Acquire(digest=engine.digest, name=name) for name in ("deploy", "short")]
         with transaction.atomic():
             engine.acquire("deploy")
-            second = other.run_blocked(lambda: run(acquire(asked)))
+            second = other.run_blocked(lambda: run(acquire(batch)))
             time.sleep(1.01)
         assert [answer.verdict for answer in second.result(MAX_WAIT)] == ["held", "acquired"]
 
@@ -233,10 +233,10 @@ class TestHolders:
         self, engine, other, operation, request_type, done
     ):
         leases = [engine.acquire("a", ttl_seconds=SOON), engine.acquire("b")]
-        asked = [request_type(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
+        batch = [request_type(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
         with transaction.atomic():
             work_on("b")
-            second = other.run_blocked(lambda: run(operation(asked)))
+            second = other.run_blocked(lambda: run(operation(batch)))
             wait_until_over(leases[0], other)
         assert [answer.verdict for answer in second.result(MAX_WAIT)] == [
             "not_held",

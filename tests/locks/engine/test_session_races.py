@@ -29,18 +29,18 @@ def other(committed):
 @pytest.fixture
 def session(engine):
     """About to end: as much is left of it as the test may need until then."""
-    found = engine.open_session(ttl_seconds=60, owner="first").session_id
-    engine.acquire("deploy", ttl_seconds=3600, session_id=found)
-    engine.acquire("other", ttl_seconds=3600, session_id=found)
+    session_id = engine.open_session(ttl_seconds=60, owner="first").session_id
+    engine.acquire("deploy", ttl_seconds=3600, session_id=session_id)
+    engine.acquire("other", ttl_seconds=3600, session_id=session_id)
     pass_seconds(60 - LEFT)
-    return found
+    return session_id
 
 
 @pytest.fixture
 def living(engine):
-    found = engine.open_session(owner="first").session_id
-    engine.acquire_all(["deploy", "other"], session_id=found)
-    return found
+    session_id = engine.open_session(owner="first").session_id
+    engine.acquire_all(["deploy", "other"], session_id=session_id)
+    return session_id
 
 
 def wait_until_over(session, other) -> None:
@@ -187,10 +187,10 @@ def test_a_batch_with_locks_of_ended_and_active_sessions(engine, session):
     living = engine.open_session().session_id
     engine.acquire("living", session_id=living)
     pass_seconds(LEFT)
-    asked = [
+    batch = [
         requests.Acquire(digest=engine.digest, name=name) for name in ("deploy", "living", "other", "deploy", "new")
     ]
-    answers = run(acquire(asked))
+    answers = run(acquire(batch))
     assert [answer.verdict for answer in answers] == ["acquired", "held", "acquired", "held", "acquired"]
 
 

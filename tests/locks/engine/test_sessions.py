@@ -268,8 +268,8 @@ class TestEndedSession:
         """The id is a secret: with it a client can act as the holder."""
         held = engine.acquire("deploy", session_id=session)
         engine.end_session(session)
-        told = Event.objects.filter(kind__in=["session_opened", "session_ended"])
-        assert {event.holder_id for event in told} == {held.holder_id}
+        events = Event.objects.filter(kind__in=["session_opened", "session_ended"])
+        assert {event.holder_id for event in events} == {held.holder_id}
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM octo_event WHERE octo_event::text LIKE %s", [f"%{session}%"])
             assert cursor.fetchone() == (0,)

@@ -87,10 +87,10 @@ class EngineAgainstModel(RuleBasedStateMachine):
             case "delayed" | "idempotency_conflict":
                 assert answer.lease_id is None
 
-    @rule(wanted=st.lists(names, min_size=1, max_size=4), holder=holders, ttl=ttls)
-    def claim_next(self, wanted, holder, ttl):
-        free = [name for name in wanted if self.locks[name].status(self.now) == "free"]
-        answer = self.engines[holder].claim_next(wanted, ttl_seconds=ttl)
+    @rule(requested=st.lists(names, min_size=1, max_size=4), holder=holders, ttl=ttls)
+    def claim_next(self, requested, holder, ttl):
+        free = [name for name in requested if self.locks[name].status(self.now) == "free"]
+        answer = self.engines[holder].claim_next(requested, ttl_seconds=ttl)
         if free:
             assert (answer.verdict, answer.name) == ("acquired", free[0])
             terms = {"metadata": None, "ttl": ttl, "delay": 0, "key": None, "body": None}
@@ -98,15 +98,15 @@ class EngineAgainstModel(RuleBasedStateMachine):
         else:
             assert (answer.verdict, answer.lease_id) == ("held", None)
 
-    @rule(wanted=st.permutations(NAMES), few=st.integers(1, 3), holder=holders, ttl=ttls, delay=delays)
-    def acquire_all(self, wanted, few, holder, ttl, delay):
-        wanted = wanted[:few]
-        free = [name for name in wanted if self.locks[name].status(self.now) == "free"]
-        rows = self.engines[holder].acquire_all(wanted, ttl_seconds=ttl, lock_delay_seconds=delay)
-        assert [row.name for row in rows] == wanted
-        assert {row.verdict for row in rows} == {"acquired" if free == wanted else "held"}
-        assert [row.name for row in rows if row.is_blocking] == [name for name in wanted if name not in free]
-        if free == wanted:
+    @rule(requested=st.permutations(NAMES), few=st.integers(1, 3), holder=holders, ttl=ttls, delay=delays)
+    def acquire_all(self, requested, few, holder, ttl, delay):
+        requested = requested[:few]
+        free = [name for name in requested if self.locks[name].status(self.now) == "free"]
+        rows = self.engines[holder].acquire_all(requested, ttl_seconds=ttl, lock_delay_seconds=delay)
+        assert [row.name for row in rows] == requested
+        assert {row.verdict for row in rows} == {"acquired" if free == requested else "held"}
+        assert [row.name for row in rows if row.is_blocking] == [name for name in requested if name not in free]
+        if free == requested:
             terms = {"metadata": None, "ttl": ttl, "delay": delay, "key": None, "body": None}
             for row in rows:
                 self.begin(row.name, row, holder=holder, **terms)

@@ -249,10 +249,10 @@ class TestHandover:
         leases = engine.acquire_all(["a", "b", "c"])
         server.enqueue("a", owner="first")
         server.enqueue("c", owner="third")
-        asked = [
+        batch = [
             requests.Release(digest=engine.digest, name=row.name, lease_id=row.lease_id) for row in (*leases, leases[0])
         ]
-        done = run(release(asked))
+        done = run(release(batch))
         assert [row.verdict for row in done] == ["released", "released", "released", "not_held"]
         assert {(handed.name, handed.owner) for handed in server.claim_handovers()} == {("a", "first"), ("c", "third")}
 

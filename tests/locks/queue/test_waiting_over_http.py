@@ -98,8 +98,8 @@ class HeldLock:
 
 
 def verified() -> bool:
-    said = StringIO()
-    call_command("verify_audit", stdout=said)
+    output = StringIO()
+    call_command("verify_audit", stdout=output)
     return True
 
 
