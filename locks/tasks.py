@@ -54,8 +54,8 @@ def sweep() -> str:
 
 @shared_task(base=RecordedTask)
 def deliveries() -> str:
-    """Creates deliveries of new events and starts threads that send what is due. They are not Celery's own, so this task
-    ends at once, however long a receiver takes."""
+    """Creates deliveries of new events and starts threads that send what is due. They are not Celery's own, so this
+    task ends at once, however long a receiver takes."""
     if not Webhook.objects.exists():
         return "no webhooks"
     created = run(fan_out())

@@ -186,12 +186,12 @@ def acquired_all(
     rows: list[results.AcquireAllRow], *, waited_ms: int | UnsetType = UNSET, position: int | None = None
 ) -> schemas.AllAcquired | schemas.AllHeld:
     verdict, now = rows[0].verdict, rows[0].now
-    raise_api_error(next((row for row in rows if row.allowed is False), rows[0]), scope="locks:write")
+    raise_api_error(next((row for row in rows if row.is_allowed is False), rows[0]), scope="locks:write")
     match verdict:
         case Verdict.ACQUIRED | Verdict.RECOGNISED:
             return schemas.AllAcquired(leases=[_granted(schemas.Lease, row) for row in rows])
         case Verdict.HELD:
-            blocking = [row for row in rows if row.blocks]
+            blocking = [row for row in rows if row.is_blocking]
             available_at = min((row.available_at for row in blocking if row.available_at), default=now)
             return schemas.AllHeld(
                 blocked_by=[_blocker(row) for row in blocking],
@@ -288,8 +288,8 @@ def lock(state: str, row: results.Inspected | results.Listed) -> schemas.Lock:
 def inspected(outcome: results.Inspected) -> schemas.Lock:
     raise_api_error(outcome, scope="locks:read")
     response = lock(outcome.verdict, outcome)
-    if outcome.in_line:
-        response.in_line = msgspec.convert(outcome.in_line, list[schemas.QueueEntry])
+    if outcome.queue:
+        response.in_line = msgspec.convert(outcome.queue, list[schemas.QueueEntry])
     return response
 
 

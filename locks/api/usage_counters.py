@@ -59,7 +59,7 @@ class UsageCounters:
                 case (
                     results.Acquired(verdict=Verdict.HELD | Verdict.DELAYED, space_id=int(space_id), now=now)
                     | results.Claimed(verdict=Verdict.HELD | Verdict.DELAYED, space_id=int(space_id), now=now)
-                    | results.AcquireAllRow(verdict=Verdict.HELD, blocks=True, space_id=int(space_id), now=now)
+                    | results.AcquireAllRow(verdict=Verdict.HELD, is_blocking=True, space_id=int(space_id), now=now)
                 ):
                     with self._lock:
                         counts = self._of(space_id, now)

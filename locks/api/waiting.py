@@ -25,25 +25,31 @@ _encode = msgspec.json.Encoder().encode
 _log = structlog.stdlib.get_logger(__name__)
 
 
-def wait_for_turn(asked: requests.Acquire, *, wait_seconds: float) -> Resolve:
+def wait_for_turn(request: requests.Acquire, *, wait_seconds: float) -> Resolve:
     async def resolve(receive: Receive) -> tuple[int, bytes]:
-        turn = await _wait(receive, lambda gone: wait_queue.turn(asked, wait_seconds=wait_seconds, gone=gone))
-        _count(turn, (turn.outcome,), name=asked.name)
-        message = responses.acquired(turn.outcome, waited_ms=turn.waited_ms, position=turn.position)
+        waited = await _wait(
+            receive,
+            lambda disconnected: wait_queue.acquire(request, wait_seconds=wait_seconds, disconnected=disconnected),
+        )
+        _count(waited, (waited.result,), name=request.name)
+        message = responses.acquired(waited.result, waited_ms=waited.waited_ms, position=waited.position)
         return responses.status_of(message), _encode(message)
 
     return resolve
 
 
-def defer_acquire(asked: requests.Acquire, *, wait_seconds: float) -> DeferredResponse:
-    return DeferredResponse(wait_for_turn(asked, wait_seconds=wait_seconds), content_type="application/json")
+def defer_acquire(request: requests.Acquire, *, wait_seconds: float) -> DeferredResponse:
+    return DeferredResponse(wait_for_turn(request, wait_seconds=wait_seconds), content_type="application/json")
 
 
-def defer_acquire_all(asked: requests.AcquireAll, *, wait_seconds: float) -> DeferredResponse:
+def defer_acquire_all(request: requests.AcquireAll, *, wait_seconds: float) -> DeferredResponse:
     async def resolve(receive: Receive) -> tuple[int, bytes]:
-        turn = await _wait(receive, lambda gone: wait_queue.turn_for_all(asked, wait_seconds=wait_seconds, gone=gone))
-        _count(turn, turn.outcome, name=None)
-        message = responses.acquired_all(turn.outcome, waited_ms=turn.waited_ms, position=turn.position)
+        waited = await _wait(
+            receive,
+            lambda disconnected: wait_queue.acquire_all(request, wait_seconds=wait_seconds, disconnected=disconnected),
+        )
+        _count(waited, waited.result, name=None)
+        message = responses.acquired_all(waited.result, waited_ms=waited.waited_ms, position=waited.position)
         return 200, _encode(message)
 
     return DeferredResponse(resolve, content_type="application/json")
@@ -71,9 +77,9 @@ async def _wait(
 
 
 def _count(
-    turn: WaitResult[Any], found: tuple[results.Acquired] | list[results.AcquireAllRow], *, name: str | None
+    waited: WaitResult[Any], rows: tuple[results.Acquired] | list[results.AcquireAllRow], *, name: str | None
 ) -> None:
-    space_id = found[0].space_id
+    space_id = rows[0].space_id
     if space_id is not None:
-        usage_counters.count(found)
-        usage_counters.count_wait(space_id=space_id, now=found[0].now, milliseconds=turn.waited_ms, name=name)
+        usage_counters.count(rows)
+        usage_counters.count_wait(space_id=space_id, now=rows[0].now, milliseconds=waited.waited_ms, name=name)

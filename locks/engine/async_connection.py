@@ -12,7 +12,7 @@ PLANNER_SETTING = "enable_seqscan=off"
 
 
 async def connect(*, purpose: str) -> psycopg.AsyncConnection[Any]:
-    """In autocommit mode, with server-side binding. The purpose shows in pg_stat_activity."""
+    """In autocommit mode, with server-side binding. The purpose is part of the application name in pg_stat_activity."""
     return await psycopg.AsyncConnection.connect(
         _conninfo(purpose), autocommit=True, prepare_threshold=1, cursor_factory=psycopg.AsyncRawCursor
     )
@@ -20,11 +20,11 @@ async def connect(*, purpose: str) -> psycopg.AsyncConnection[Any]:
 
 def _conninfo(purpose: str) -> str:
     database = settings.DATABASES["default"]
-    wanted = {
+    parameters = {
         "dbname": database["NAME"], "user": database["USER"], "password": database["PASSWORD"],
         "host": database["HOST"], "port": database["PORT"],
     }  # fmt: skip
     options = {name: value for name, value in database["OPTIONS"].items() if name != "prepare_threshold"}
     options["options"] = f"{options.get('options', '')} -c {PLANNER_SETTING}".strip()
-    given = {name: value for name, value in wanted.items() if value}
+    given = {name: value for name, value in parameters.items() if value}
     return make_conninfo(**{**options, **given, "application_name": f"octoadmin {purpose}"})

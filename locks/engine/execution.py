@@ -17,12 +17,12 @@ from locks.engine.statements import Statement
 
 Answer = TypeVar("Answer")
 
-# A server that has become read-only was demoted to a standby; the next connection finds the new primary.
-_OUT_OF_REACH = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
+# A server that has become read-only was demoted to a standby; the next connection reaches the new primary.
+_UNREACHABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
 
 
 class Unavailable(Exception):
-    """The database could not be reached or gave up; whether the statement took effect is not known."""
+    """The database could not be reached or did not answer; whether the statement took effect is not known."""
 
 
 def run(operation: Operation[Answer]) -> Answer:
@@ -32,7 +32,7 @@ def run(operation: Operation[Answer]) -> Answer:
         while True:
             statement, parameters = operation.send(_execute(statement, parameters))
     except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]
+        return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
 
 
 async def run_async(connection: psycopg.AsyncConnection[Any], operation: Operation[Answer]) -> Answer:
@@ -44,11 +44,11 @@ async def run_async(connection: psycopg.AsyncConnection[Any], operation: Operati
                 cursor = psycopg.AsyncRawCursor(connection, row_factory=args_row(statement.row))
                 await cursor.execute(statement.sql, parameters, prepare=statement.prepared, binary=True)
                 rows = await cursor.fetchall() if _has_rows(cursor) else []
-            except _OUT_OF_REACH as error:
+            except _UNREACHABLE as error:
                 raise Unavailable(str(error)) from error
             statement, parameters = operation.send(rows)
     except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]
+        return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
 
 
 def _execute(statement: Statement[Any], parameters: list[Any]) -> list[Any]:
@@ -66,7 +66,7 @@ def _execute(statement: Statement[Any], parameters: list[Any]) -> list[Any]:
             cursor.execute(statement.sql, parameters, prepare=statement.prepared, binary=True)
             connection.execute("RESET enable_seqscan")
         return cursor.fetchall() if _has_rows(cursor) else []
-    except _OUT_OF_REACH as error:
+    except _UNREACHABLE as error:
         django_connection.close()
         raise Unavailable(str(error)) from error
 
@@ -77,8 +77,8 @@ def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
 
 
 def has_pending_input(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
-    """An idle connection has nothing to read unless the server has said goodbye or gone away. Looking costs no
-    round trip, and spares the first request after a restart of the database from failing."""
+    """An idle connection has nothing to read unless the server has closed it. The check costs no round trip, and
+    keeps the first request after a restart of the database from failing."""
     if connection.closed:
         return True
     poll = select.poll()

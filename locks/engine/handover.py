@@ -1,4 +1,13 @@
-"""Ending what is over and handing it on: what the plain statements dequeue to end_and_hand_over.sql."""
+"""Ends leases, hands locks over to waiting requests, and keeps the queue of requests that wait.
+
+Three times limit how long a lock can stay with a waiter that has disappeared with its server process. The process
+counts as present for HEARTBEAT_TIMEOUT_SECONDS after its last heartbeat; a lease handed over just before that
+expires after CLAIM_TIMEOUT_SECONDS; then the next waiter is found by the check that its own process makes every
+HEARTBEAT_SECONDS, if nothing comes before. That is 0.9 + 0.7 + 0.2 = 1.8 seconds, which leaves 0.2 of the promised
+two for the statements. A live process may stall for 0.7 seconds at any time: HEARTBEAT_TIMEOUT_SECONDS less a
+heartbeat, or CLAIM_TIMEOUT_SECONDS. Of many locks that one statement hands over, each has a millisecond more for
+each of the others.
+"""
 
 from collections.abc import Iterable, Sequence
 from uuid import UUID
@@ -9,80 +18,126 @@ from locks.engine import requests, results, statements
 from locks.engine.retry import MAX_ROUNDS, Operation, RetriesExhausted, encode
 from locks.engine.verdicts import Verdict
 
+# The first two are written into end_and_hand_over.sql as well.
+HEARTBEAT_TIMEOUT_SECONDS = 0.9
+CLAIM_TIMEOUT_SECONDS = 0.7
+HEARTBEAT_SECONDS = 0.2
 
-def end_and_hand_over(asked: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
-    """In one statement, and once more for the locks whose line somebody has joined at that moment."""
+
+def end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
+    """In one statement, and another for the locks whose queue a request joined at that moment."""
     answers: dict[int, results.EndedAndHandedOver] = {}
-    pending = dict(enumerate(asked))
+    pending = dict(enumerate(batch))
     for _round in range(MAX_ROUNDS):
-        for index, one in pending.items():
-            one.n = index
+        for index, request in pending.items():
+            request.index = index
         rows: list[results.EndedAndHandedOver] = yield statements.END_AND_HAND_OVER, [encode(list(pending.values()))]
         again: dict[int, requests.EndAndHandOver] = {}
         for row in rows:
             if row.verdict == Verdict.RETRY:
-                again[row.n] = pending[row.n]
+                again[row.index] = pending[row.index]
                 continue
-            answers.setdefault(row.n, row)
-            if row.raced and row.name in row.raced:
-                # It has ended as it was to end; what is left to do is to find out who is next.
-                again[row.n] = _only_look(pending[row.n])
+            answers.setdefault(row.index, row)
+            if row.joined_meanwhile and row.name in row.joined_meanwhile:
+                # The lease has ended; only the handover is left to do.
+                request = pending[row.index]
+                again[row.index] = handover_request(request, request.name, space_id=request.space_id)
         if not again:
-            return [answers[index] for index in range(len(asked))]
+            return [answers[index] for index in range(len(batch))]
         pending = again
     raise RetriesExhausted(statements.END_AND_HAND_OVER.name)
 
 
-def end_and_hand_over_names(names: Iterable[results.LockKey]) -> Operation[int]:
-    """By nobody in particular. Tells how many there were."""
-    asked = [
-        requests.EndAndHandOver(digest=None, channel="task", space_id=name.space_id, name=name.name)
-        for name in sorted(names, key=lambda name: (name.space_id, name.name))
-    ]
-    if asked:
-        yield from end_and_hand_over(asked)
-    return len(asked)
-
-
-def _only_look(one: requests.EndAndHandOver) -> requests.EndAndHandOver:
+def handover_request(request: requests.Caller, name: str, *, space_id: int | None = None) -> requests.EndAndHandOver:
+    """Ends the lease of the name only if it is over, and hands the lock over."""
     return requests.EndAndHandOver(
-        digest=one.digest, channel=one.channel, request_id=one.request_id, name=one.name, space_id=one.space_id
+        digest=request.digest, channel=request.channel, request_id=request.request_id, name=name, space_id=space_id
     )
 
 
+def hand_over_names(keys: Iterable[results.LockKey]) -> Operation[int]:
+    """Without a caller. Returns how many names there were."""
+    batch = [
+        requests.EndAndHandOver(digest=None, channel="task", space_id=key.space_id, name=key.name)
+        for key in sorted(keys, key=lambda key: (key.space_id, key.name))
+    ]
+    if batch:
+        yield from end_and_hand_over(batch)
+    return len(batch)
+
+
+def end_session(request: requests.SessionRef) -> Operation[results.SessionEnded]:
+    """Ends a session for its token or, without a token, cleans up one that is over: with all locks bound to it."""
+    session_end = requests.EndAndHandOver(**msgspec.structs.asdict(request), end_mode="session")
+    row: results.EndedAndHandedOver
+    (row,) = yield statements.END_AND_HAND_OVER, [encode([session_end])]
+    if row.joined_meanwhile and row.space_id is not None:
+        yield from hand_over_names(results.LockKey(row.space_id, name) for name in row.joined_meanwhile)
+    return results.SessionEnded(row.verdict, request.session_id, row.now, row.space_id, row.requests_per_second)
+
+
+def enqueue(batch: Sequence[requests.Enqueue]) -> Operation[list[results.Enqueued]]:
+    """An entry in the queue for each. If the verdict is `retry`, acquire has the answer."""
+    for index, request in enumerate(batch):
+        request.index = index
+    return (yield statements.ENQUEUE, [encode(batch)])
+
+
 def dequeue(waiters: Sequence[int], *, server_id: UUID | None = None) -> Operation[list[results.Dequeued]]:
-    """Out of the line, at that server or at any. Whoever had been handed a lease in the meantime gives it on."""
-    left: list[results.Dequeued] = []
+    """From that server process, or from any. A lease that a waiter was handed meanwhile is returned."""
+    removed: list[results.Dequeued] = []
     pending = list(waiters)
     for _round in range(MAX_ROUNDS):
         if not pending:
             break
         rows: list[results.Dequeued] = yield statements.DEQUEUE, [pending, server_id]
-        left += [row for row in rows if row.verdict != Verdict.RETRY]
-        being_changed = [row for row in rows if row.verdict == Verdict.RETRY]
-        for row in being_changed:
-            # Whoever changes the place has the lock.
+        removed += [row for row in rows if row.verdict != Verdict.RETRY]
+        locked = [row for row in rows if row.verdict == Verdict.RETRY]
+        for row in locked:
+            # A statement that changes a waiter has locked the lock of its name.
             yield statements.WAIT_FOR_ROW, [row.space_id, row.name]
-        pending = [row.waiter_id for row in being_changed]
+        pending = [row.waiter_id for row in locked]
     else:
         raise RetriesExhausted(statements.DEQUEUE.name)
-    handed = [
+    returned = [
         requests.EndAndHandOver(
-            digest=None, space_id=row.space_id, name=row.name, lease_id=row.lease_id, ending="leave"
+            digest=None, space_id=row.space_id, name=row.name, lease_id=row.lease_id, end_mode="leave"
         )
-        for row in left
+        for row in removed
         if row.lease_id is not None
     ]
-    if handed:
-        yield from end_and_hand_over(handed)
-    return left
+    if returned:
+        yield from end_and_hand_over(returned)
+    return removed
 
 
-def end_session_and_hand_over(asked: requests.SessionRef) -> Operation[results.SessionEnded]:
-    """Ends a session for its token, or, where nobody asks, sees to one that is over: with all that is tied to it."""
-    request = requests.EndAndHandOver(**msgspec.structs.asdict(asked), ending="session")
-    row: results.EndedAndHandedOver
-    (row,) = yield statements.END_AND_HAND_OVER, [encode([request])]
-    if row.raced and row.space_id is not None:
-        yield from end_and_hand_over_names(results.LockKey(row.space_id, name) for name in row.raced)
-    return results.SessionEnded(row.verdict, asked.session_id, row.now, row.space_id, row.requests_per_second)
+def server_heartbeat(server_id: UUID) -> Operation[results.HeartbeatResult]:
+    """Sent before the first request waits at the process, and every HEARTBEAT_SECONDS from then on."""
+    (row,) = yield statements.SERVER_HEARTBEAT, [server_id]
+    return row  # type: ignore[no-any-return]  # rows are untyped
+
+
+def claim_handovers(server_id: UUID) -> Operation[list[results.Handover]]:
+    return (yield statements.CLAIM_HANDOVER, [server_id])
+
+
+def hand_over_free_names(server_id: UUID) -> Operation[int]:
+    """Hands over the locks that became free by time alone. The sweep does the same, but less often."""
+    keys = yield statements.FREE_NAMES_WITH_WAITERS, [server_id]
+    return (yield from hand_over_names(keys))
+
+
+def waiters_of(server_id: UUID) -> Operation[list[int]]:
+    return (yield statements.WAITERS_OF, [server_id])
+
+
+def end_backends(process_ids: Sequence[int]) -> Operation[None]:
+    """Of earlier connections for the same purpose, which did not answer."""
+    yield statements.END_BACKENDS, [list(process_ids)]
+
+
+def delete_server(server_id: UUID) -> Operation[None]:
+    """Removes its requests from every queue first."""
+    waiters = yield statements.WAITERS_OF, [server_id]
+    yield from dequeue(waiters, server_id=server_id)
+    yield statements.DELETE_SERVER, [server_id]

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 MAX_NAME_BYTES = 256
-# The last part of a path decides what is asked for, so no name ends in one of these.
+# The last segment of a path names the operation, so no lock name ends in one of these.
 VERBS = frozenset(
     {
         "acquire", "acquire-all", "claim-next", "force-release", "history", "release", "release-all", "renew",

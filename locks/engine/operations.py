@@ -1,192 +1,152 @@
-"""The engine's verbs, written without a database connection.
+"""The engine's operations, written without a database connection.
 
-Each verb is a generator that yields the statements it needs and is sent their rows; `execution` drives it, blocking
-or not. So there is one definition of every operation, and a batch of one is the same code as a batch of a thousand.
-Where a lock has to be settled first (somebody is in line, or its session may be over) the verb does that and goes on.
+Each is a generator that yields the statements it needs and is sent their rows; `execution` runs it, blocking or not. So
+there is one definition of every operation, and a batch of one is the same code as a batch of a thousand. A lock that
+has to be handed over first (requests may wait for it, or its session may be over) is handed over within the operation.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from locks.engine import requests, results, statements
-from locks.engine.handover import end_and_hand_over, end_session_and_hand_over
-from locks.engine.retry import MAX_ROUNDS, encode
-from locks.engine.retry import Operation as Operation  # noqa: PLC0414 -- whoever has verbs has these
-from locks.engine.retry import RetriesExhausted as RetriesExhausted  # noqa: PLC0414
+from locks.engine.handover import end_and_hand_over, handover_request
+from locks.engine.handover import end_session as end_session  # noqa: PLC0414 -- one of the operations
+from locks.engine.retry import MAX_ROUNDS, RetriesExhausted, encode
+from locks.engine.retry import Operation as Operation  # noqa: PLC0414 -- the type of the operations
 from locks.engine.statements import Statement
 from locks.engine.verdicts import Verdict
 
 
-class _InBatch(Protocol):
+class _BatchResult(Protocol):
     @property
-    def n(self) -> int: ...
+    def index(self) -> int: ...
     @property
     def verdict(self) -> str: ...
 
 
-Outcome = TypeVar("Outcome", bound=_InBatch)
-Asked = TypeVar("Asked", bound=requests.Caller)
+Result = TypeVar("Result", bound=_BatchResult)
 
 
-def run_round(statement: Statement[Outcome], asked: Sequence[requests.Caller]) -> Operation[list[Outcome]]:
-    """One round: an outcome for each request, in their order. Where it is `again` or `end_and_hand_over`, nothing was changed."""
-    for place, request in enumerate(asked):
-        request.n = place
-    return (yield statement, [encode(asked)])
+def run_round(statement: Statement[Result], batch: Sequence[requests.Caller]) -> Operation[list[Result]]:
+    """One statement, and a result for each request in their order. If the verdict is `retry`, nothing was changed and
+    the request has to be run again; if it is `needs_handover`, `resolve_handovers` has to be run first."""
+    for index, request in enumerate(batch):
+        request.index = index
+    return (yield statement, [encode(batch)])
 
 
-def _batch(
-    statement: Statement[Outcome],
-    asked: Sequence[Asked],
-    *,
-    ending: Callable[[Asked], requests.EndAndHandOver] | None = None,
-    ended: Callable[[results.EndedAndHandedOver], Outcome] | None = None,
-) -> Operation[list[Outcome]]:
-    """Runs the batch, and those of it that are undecided again, until every request has its outcome. What has to be
-    settled first is settled and goes again, or, where the request is to end a lease, is ended by that."""
-    answers: dict[int, Outcome] = {}
-    pending = list(range(len(asked)))
+def resolve_handovers(statement: Statement[Result], batch: Sequence[Any]) -> Operation[list[Any]]:
+    """For the requests of a round whose verdict was `needs_handover`, in one statement more: ends the leases that are
+    over and hands the locks over. A release is done by that and has its result; the other requests get None and have to
+    be run again."""
+    if statement is statements.RELEASE:
+        ended = yield from end_and_hand_over([_end_of(request) for request in batch])
+        return [_released(row) for row in ended]
+    distinct = {(request.digest, request.name): request for request in reversed(batch)}
+    yield from end_and_hand_over([handover_request(request, request.name) for request in distinct.values()])
+    return [None] * len(batch)
+
+
+def _end_of(request: requests.Release) -> requests.EndAndHandOver:
+    return requests.EndAndHandOver(
+        digest=request.digest, request_id=request.request_id, channel=request.channel, address=request.address,
+        name=request.name, lease_id=request.lease_id, end_mode="release",
+    )  # fmt: skip
+
+
+def _released(row: results.EndedAndHandedOver) -> results.Released:
+    assert row.lease_id is not None
+    return results.Released(
+        index=row.index, verdict=row.verdict, name=row.name, lease_id=row.lease_id, fencing_token=row.fencing_token,
+        now=row.now, space_id=row.space_id, requests_per_second=row.requests_per_second,
+    )  # fmt: skip
+
+
+def _run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -> Operation[list[Result]]:
+    """Runs rounds until every request has its result."""
+    answers: dict[int, Result] = {}
+    pending = list(range(len(batch)))
     for _round in range(MAX_ROUNDS):
-        rows = yield from run_round(statement, [asked[index] for index in pending])
-        undecided, unsettled = [], []
+        rows = yield from run_round(statement, [batch[index] for index in pending])
+        again, handovers = [], []
         for row in rows:
             if row.verdict == Verdict.RETRY:
-                undecided.append(pending[row.n])
+                again.append(pending[row.index])
             elif row.verdict == Verdict.NEEDS_HANDOVER:
-                unsettled.append(pending[row.n])
+                handovers.append(pending[row.index])
             else:
-                answers[pending[row.n]] = row
-        if unsettled and ending is not None and ended is not None:
-            settled = yield from end_and_hand_over([ending(asked[index]) for index in unsettled])
-            for index, done in zip(unsettled, settled, strict=True):
-                answers[index] = ended(done)
-        elif unsettled:
-            yield from _settle_first(asked[index] for index in unsettled)
-            undecided += unsettled
-        if not undecided:
-            return [answers[index] for index in range(len(asked))]
-        pending = undecided
+                answers[pending[row.index]] = row
+        if handovers:
+            resolved = yield from resolve_handovers(statement, [batch[index] for index in handovers])
+            for index, result in zip(handovers, resolved, strict=True):
+                if result is None:
+                    again.append(index)
+                else:
+                    answers[index] = result
+        if not again:
+            return [answers[index] for index in range(len(batch))]
+        pending = again
     raise RetriesExhausted(statement.name)
 
 
-def _settle_first(asked: Iterable[Any]) -> Operation[None]:
-    """Each name run_round, for whoever is the first to ask."""
-    first = {(one.digest, one.name): one for one in reversed(list(asked))}
-    yield from end_and_hand_over(
-        [
-            requests.EndAndHandOver(digest=one.digest, request_id=one.request_id, channel=one.channel, name=one.name)
-            for one in first.values()
-        ]
-    )
+def acquire(batch: Sequence[requests.Acquire]) -> Operation[list[results.Acquired]]:
+    return _run_batch(statements.ACQUIRE, batch)
 
 
-def _settle_first_of(asked: requests.ClaimNext | requests.AcquireAll, names: Iterable[str]) -> Operation[None]:
-    yield from end_and_hand_over(
-        [
-            requests.EndAndHandOver(digest=asked.digest, request_id=asked.request_id, channel=asked.channel, name=name)
-            for name in names
-        ]
-    )
+def renew(batch: Sequence[requests.Renew]) -> Operation[list[results.Renewed]]:
+    return _run_batch(statements.RENEW, batch)
 
 
-def acquire(asked: Sequence[requests.Acquire]) -> Operation[list[results.Acquired]]:
-    return _batch(statements.ACQUIRE, asked)
+def release(batch: Sequence[requests.Release]) -> Operation[list[results.Released]]:
+    return _run_batch(statements.RELEASE, batch)
 
 
-def renew(asked: Sequence[requests.Renew]) -> Operation[list[results.Renewed]]:
-    return _batch(statements.RENEW, asked)
+def force_release(batch: Sequence[requests.ForceRelease]) -> Operation[list[results.ForceReleased]]:
+    return end_and_hand_over(batch)
 
 
-def release(asked: Sequence[requests.Release]) -> Operation[list[results.Released]]:
-    return _batch(statements.RELEASE, asked, ending=_release_of, ended=_released)
+def inspect(batch: Sequence[requests.Inspect]) -> Operation[list[results.Inspected]]:
+    return _run_batch(statements.INSPECT, batch)
 
 
-def _release_of(asked: requests.Release) -> requests.EndAndHandOver:
-    return requests.EndAndHandOver(
-        digest=asked.digest, request_id=asked.request_id, channel=asked.channel, address=asked.address,
-        name=asked.name, lease_id=asked.lease_id, ending="release",
-    )  # fmt: skip
-
-
-def _released(done: results.EndedAndHandedOver) -> results.Released:
-    assert done.lease_id is not None
-    return results.Released(
-        n=done.n, verdict=done.verdict, name=done.name, lease_id=done.lease_id, fencing_token=done.fencing_token,
-        now=done.now, space_id=done.space_id, requests_per_second=done.requests_per_second,
-    )  # fmt: skip
-
-
-def force_release(asked: Sequence[requests.ForceRelease]) -> Operation[list[results.ForceReleased]]:
-    return _batch(statements.FORCE_RELEASE, asked, ending=_force_of, ended=_forced)
-
-
-def _force_of(asked: requests.ForceRelease) -> requests.EndAndHandOver:
-    return requests.EndAndHandOver(
-        digest=asked.digest, request_id=asked.request_id, channel=asked.channel, address=asked.address,
-        name=asked.name, ending="force", guard=asked.guard, reason=asked.reason,
-        lock_delay_seconds=asked.lock_delay_seconds, space_id=asked.space_id, actor_kind=asked.actor_kind,
-        actor_id=asked.actor_id, actor_name=asked.actor_name, detail=asked.detail,
-    )  # fmt: skip
-
-
-def _forced(done: results.EndedAndHandedOver) -> results.ForceReleased:
-    return results.ForceReleased(
-        n=done.n, verdict=done.verdict, name=done.name, fencing_token=done.fencing_token, owner=done.owner,
-        metadata=done.metadata, acquired_at=done.acquired_at, expires_at=done.expires_at,
-        available_at=done.available_at, event_id=done.event_id, now=done.now, space_id=done.space_id,
-        requests_per_second=done.requests_per_second,
-    )  # fmt: skip
-
-
-def inspect(asked: Sequence[requests.Inspect]) -> Operation[list[results.Inspected]]:
-    return _batch(statements.INSPECT, asked)
-
-
-def claim_next(asked: requests.ClaimNext) -> Operation[results.Claimed]:
-    parameters = [encode(asked)]
-    for _attempt in range(MAX_ROUNDS):
+def claim_next(request: requests.ClaimNext) -> Operation[results.Claimed]:
+    parameters = [encode(request)]
+    row: results.Claimed
+    for _round in range(MAX_ROUNDS):
         (row,) = yield statements.CLAIM_NEXT, parameters
         if row.verdict == Verdict.IN_PROGRESS:
-            yield statements.WAIT_FOR_KEY, [f"{asked.digest}{asked.idempotency_digest}"]
-            continue
-        if row.verdict == Verdict.NEEDS_HANDOVER:
-            yield from _settle_first_of(asked, row.unsettled)
-            continue
-        if row.verdict != Verdict.RETRY:
-            return row  # type: ignore[no-any-return]
-        if row.name is None:
-            # Others are after the same new names: with rows in place, each of us can pass over what is taken.
+            yield statements.WAIT_FOR_KEY, [f"{request.digest}{request.idempotency_digest}"]
+        elif row.verdict == Verdict.NEEDS_HANDOVER:
+            yield from end_and_hand_over([handover_request(request, name) for name in row.needs_handover or ()])
+        elif row.verdict != Verdict.RETRY:
+            return row
+        elif row.name is None:
+            # Other requests want the same new names: with rows in place, each can skip those that are taken.
             yield statements.INSERT_MISSING, parameters
         else:
-            # Whoever is working on the last open names will take them or leave them.
+            # All open names are being changed, and may be free afterwards.
             yield statements.WAIT_FOR_ROW, [row.space_id, row.name]
     raise RetriesExhausted(statements.CLAIM_NEXT.name)
 
 
-def acquire_all(asked: requests.AcquireAll) -> Operation[list[results.AcquireAllRow]]:
-    parameters = [encode(asked)]
-    for _attempt in range(MAX_ROUNDS):
+def acquire_all(request: requests.AcquireAll) -> Operation[list[results.AcquireAllRow]]:
+    parameters = [encode(request)]
+    rows: list[results.AcquireAllRow]
+    for _round in range(MAX_ROUNDS):
         rows = yield statements.ACQUIRE_ALL, parameters
         if rows[0].verdict == Verdict.NEEDS_HANDOVER:
-            yield from _settle_first_of(asked, [row.name for row in rows if row.blocks])
+            yield from end_and_hand_over([handover_request(request, row.name) for row in rows if row.is_blocking])
         elif rows[0].verdict != Verdict.RETRY:
             return rows
     raise RetriesExhausted(statements.ACQUIRE_ALL.name)
 
 
-def listing(asked: requests.Listing) -> Operation[list[results.Listed]]:
-    if asked.sort == "name":
-        return (
-            yield (
-                statements.LIST_BY_NAME,
-                [asked.digest, asked.prefix, asked.owner, asked.status, asked.limit, asked.after_name],
-            )
-        )
+def listing(request: requests.Listing) -> Operation[list[results.Listed]]:
     return (
-        yield statements.LIST_BY_TIME,
-        [asked.digest, asked.prefix, asked.owner, asked.sort, asked.limit, asked.after_name,
-         asked.after_time or "-infinity"],
+        yield statements.LIST_LOCKS,
+        [request.digest, request.prefix, request.owner, request.status, request.limit, request.after_name,
+         request.after_time or "-infinity", request.sort],
     )  # fmt: skip
 
 
@@ -194,19 +154,15 @@ def count_live(space_ids: Sequence[int]) -> Operation[None]:
     yield statements.COUNT_LIVE, [list(space_ids)]
 
 
-def open_session(asked: requests.OpenSession) -> Operation[results.SessionRow]:
-    (row,) = yield statements.OPEN_SESSION, [encode(asked)]
-    return row  # type: ignore[no-any-return]
+def open_session(request: requests.OpenSession) -> Operation[results.SessionRow]:
+    (row,) = yield statements.OPEN_SESSION, [encode(request)]
+    return row  # type: ignore[no-any-return]  # rows are untyped
 
 
-def keep_alive(asked: Sequence[requests.SessionRef]) -> Operation[list[results.KeptAlive]]:
-    return _batch(statements.KEEP_ALIVE, asked)
-
-
-def end_session(asked: requests.SessionRef) -> Operation[results.SessionEnded]:
-    return end_session_and_hand_over(asked)
+def keep_alive(batch: Sequence[requests.SessionRef]) -> Operation[list[results.KeptAlive]]:
+    return _run_batch(statements.KEEP_ALIVE, batch)
 
 
 def sessions(*, digest: str, session_id: UUID | None = None, limit: int = 1000) -> Operation[list[results.SessionRow]]:
-    """One of the token's, whatever has become of it, or those that live."""
+    """One of the token's, active or not, or all that are active."""
     return (yield statements.LIST_SESSIONS, [digest, session_id, limit])

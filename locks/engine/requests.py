@@ -1,7 +1,7 @@
 """What the operations take. Each becomes one JSON object in the statement's parameter.
 
-Values have been checked by the caller for type and form; what depends on the space (limits, rights) is checked by
-the statement. Digests are hexadecimal.
+The caller has validated types and formats; what depends on the space (limits, permissions) is checked by the statement.
+Digests are hexadecimal.
 """
 
 from datetime import datetime
@@ -12,13 +12,13 @@ import msgspec
 
 
 class Caller(msgspec.Struct, kw_only=True):
-    """Who asks, and by which way. `n` is the place in the batch, set by the engine."""
+    """The token that sends the request, and how it came. `index` is the position in the batch, set by the engine."""
 
     digest: str | None
     request_id: str | None = None
     channel: str = "api"
     address: str | None = None
-    n: int = 0
+    index: int = 0
 
 
 class Inspect(Caller):
@@ -26,16 +26,16 @@ class Inspect(Caller):
 
 
 class LeaseOptions(Caller, kw_only=True):
-    """What a new lease is to be like. Defaults that the space decides are null."""
+    """What the new lease is like. Null options get the space's defaults."""
 
     ttl_seconds: int | None = None
     metadata: str | None = None
     owner: str | None = None
     lock_delay_seconds: int = 0
-    # One of the caller's sessions, and whether the lease is to end with it.
+    # One of the token's sessions, and whether the lease ends with it.
     session_id: UUID | None = None
     ephemeral: bool = True
-    # Of the caller's Idempotency-Key, and of everything it asked for with it.
+    # Of the Idempotency-Key, and of the whole request sent with it.
     idempotency_digest: str | None = None
     request_digest: str | None = None
 
@@ -49,15 +49,16 @@ class ClaimNext(LeaseOptions):
 
 
 class AcquireAll(LeaseOptions):
-    """The names are distinct. `handed_lease_id` is a lease of one of them that stands for all while the others are tried."""
+    """The names are distinct. `handed_lease_id` is a lease of one of them that was handed over while the request
+    waited."""
 
     names: list[str]
     handed_lease_id: UUID | None = None
 
 
 class Enqueue(Acquire, kw_only=True):
-    """A place in line, at a server process. Who has stood in line before keeps its `queue_seq`; who has lost a place in
-    this one `is_requeue`."""
+    """An entry in the queue, at a server process. A request that has waited before keeps its `queue_seq`; one that
+    has lost its entry in the same queue sets `is_requeue`."""
 
     server_id: UUID
     wait_ms: int
@@ -76,39 +77,34 @@ class Release(Caller):
     lease_id: UUID
 
 
-class ForceRelease(Caller, kw_only=True):
-    """By a token, or, where the digest is null, by somebody whom the caller has authorised for the space."""
-
-    name: str
-    reason: str
-    guard: int | None = None
-    lock_delay_seconds: int | None = None
-    space_id: int | None = None
-    actor_kind: str = "user"
-    actor_id: int | None = None
-    actor_name: str | None = None
-    # What else the event says: the batch it belongs to, for one.
-    detail: dict[str, int | str] | None = None
-
-
 class EndAndHandOver(Caller, kw_only=True):
-    """To end what is over and hand it on; with an `ending`, what is not over too. By a token for its own space, or by
-    whoever may do so for the space that is named. A session, alone, instead of a name: with all that is tied to it."""
+    """Ends a lease that is over and hands the lock over; with an `end_mode`, also one that is not over. By a token
+    for its own space or, without a digest, by an actor that was authorised for `space_id` before. With end_mode
+    `session`, alone in its batch, a session and all locks bound to it."""
 
     name: str = ""
     session_id: UUID | None = None
-    ending: Literal["release", "force", "leave", "session"] | None = None
+    end_mode: Literal["release", "force", "leave", "session"] | None = None
     lease_id: UUID | None = None
-    guard: int | None = None
+    expected_fencing_token: int | None = None
     reason: str | None = None
     lock_delay_seconds: int | None = None
     space_id: int | None = None
     actor_kind: str = "user"
     actor_id: int | None = None
     actor_name: str | None = None
+    # Stored with the event, for example the bulk release that it belongs to.
     detail: dict[str, int | str] | None = None
-    # Of whoever leaves: when it picked the lease up, if it did.
+    # With end_mode `leave`: when the waiter claimed the lease, if it did.
     renewed_at: datetime | None = None
+
+
+class ForceRelease(EndAndHandOver, kw_only=True):
+    """If the lock has another fencing token than expected, nothing happens."""
+
+    name: str
+    reason: str
+    end_mode: Literal["force"] = "force"
 
 
 class OpenSession(Caller, kw_only=True):

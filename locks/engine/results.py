@@ -1,16 +1,16 @@
-"""What the operations answer: the rows of the statements, field by field in the order of their columns."""
+"""What the operations return: the rows of the statements, field by field in the order of their columns."""
 
 from datetime import datetime
+from typing import TypeAlias
 from uuid import UUID
 
 import msgspec
 
 
 class Acquired(msgspec.Struct):
-    """The answer to acquire. Where the verdict is `held` or `delayed`, the fields tell of the current holder, and
-    there is no lease id."""
+    """If the verdict is `held` or `delayed`, the fields describe the current holder, and there is no lease id."""
 
-    n: int
+    index: int
     verdict: str
     name: str
     lease_id: UUID | None
@@ -45,7 +45,7 @@ class Claimed(msgspec.Struct):
     max_ttl_seconds: int | None
     max_metadata_length: int | None
     requests_per_second: int | None
-    unsettled: list[str] | None = None
+    needs_handover: list[str] | None = None
 
 
 class AcquireAllRow(msgspec.Struct):
@@ -53,8 +53,8 @@ class AcquireAllRow(msgspec.Struct):
 
     verdict: str
     name: str
-    blocks: bool
-    allowed: bool | None
+    is_blocking: bool
+    is_allowed: bool | None
     lease_id: UUID | None
     fencing_token: int
     holder_id: str | None
@@ -71,7 +71,7 @@ class AcquireAllRow(msgspec.Struct):
 
 
 class Renewed(msgspec.Struct):
-    n: int
+    index: int
     verdict: str
     name: str
     lease_id: UUID
@@ -84,7 +84,7 @@ class Renewed(msgspec.Struct):
 
 
 class Released(msgspec.Struct):
-    n: int
+    index: int
     verdict: str
     name: str
     lease_id: UUID
@@ -94,24 +94,8 @@ class Released(msgspec.Struct):
     requests_per_second: int | None
 
 
-class ForceReleased(msgspec.Struct):
-    n: int
-    verdict: str
-    name: str
-    fencing_token: int
-    owner: str
-    metadata: str | None
-    acquired_at: datetime
-    expires_at: datetime
-    available_at: datetime | None
-    event_id: int | None
-    now: datetime
-    space_id: int | None
-    requests_per_second: int | None
-
-
 class Inspected(msgspec.Struct):
-    n: int
+    index: int
     verdict: str
     name: str
     fencing_token: int | None
@@ -124,8 +108,8 @@ class Inspected(msgspec.Struct):
     session_id_present: bool
     available_at: datetime | None
     waiters: int
-    # Who stands in line, with `owner` and `since`; null where nobody does.
-    in_line: list[dict[str, str]] | None
+    # The first waiters, with `owner` and `since`; null if there are none.
+    queue: list[dict[str, str]] | None
     now: datetime
     space_id: int | None
     requests_per_second: int | None
@@ -154,10 +138,10 @@ class Listed(msgspec.Struct):
 
 
 class EndedAndHandedOver(msgspec.Struct):
-    """What became of one lock. Where it was released, the fields tell of who had it. `raced` are the names, of all that
-    were settled, whose line somebody has joined meanwhile: they have to be settled once more."""
+    """If the lease was released, the fields describe it. `joined_meanwhile` are the names, of the whole statement,
+    whose queue a request has joined meanwhile: they have to be handed over by another statement."""
 
-    n: int
+    index: int
     verdict: str
     name: str
     lease_id: UUID | None
@@ -168,18 +152,21 @@ class EndedAndHandedOver(msgspec.Struct):
     expires_at: datetime
     available_at: datetime | None
     event_id: int | None
-    raced: list[str] | None
+    joined_meanwhile: list[str] | None
     servers_notified: int
     now: datetime
     space_id: int | None
     requests_per_second: int | None
 
 
-class Enqueued(msgspec.Struct):
-    """A place in line, from 1, or that there is none to be had, or none yet: then `queue_seq` is all there is.
-    `replaced_waiter_id` is the place of a first try, gone now."""
+ForceReleased: TypeAlias = EndedAndHandedOver
 
-    n: int
+
+class Enqueued(msgspec.Struct):
+    """An entry in the queue with its position, from 1. If the row was locked, there is no entry yet and only a
+    `queue_seq`. `replaced_waiter_id` is the entry of a first attempt, which this one has replaced."""
+
+    index: int
     verdict: str
     waiter_id: int
     queue_seq: int
@@ -190,7 +177,7 @@ class Enqueued(msgspec.Struct):
 
 
 class Handover(msgspec.Struct):
-    """A lease that a waiter was handed, or that it came too late for."""
+    """A lease that was handed over to a waiter, or that has expired before it was claimed."""
 
     waiter_id: int
     queue_seq: int
@@ -208,7 +195,7 @@ class Handover(msgspec.Struct):
 
 
 class Dequeued(msgspec.Struct):
-    """The lease is the one it was handed and had not picked up, if any."""
+    """`lease_id` is the lease that it was handed and had not claimed, if any."""
 
     waiter_id: int
     verdict: str
@@ -251,7 +238,7 @@ class SessionRow(msgspec.Struct):
 
 
 class KeptAlive(msgspec.Struct):
-    n: int
+    index: int
     verdict: str
     session_id: UUID
     expires_at: datetime
@@ -270,3 +257,22 @@ class SessionEnded(msgspec.Struct):
     requests_per_second: int | None
 
     name = None
+
+
+class Swept(msgspec.Struct):
+    """`spaces` and `names` are the locks that have to be handed over: they may have waiters, or had a session."""
+
+    checked: int
+    expired: int
+    spaces: list[int] | None
+    names: list[str] | None
+
+
+class SweptSessions(msgspec.Struct):
+    checked: int
+    over: list[UUID]
+
+
+class Purged(msgspec.Struct):
+    deleted: int
+    last_id: int | None

@@ -7,8 +7,8 @@ import msgspec
 
 from locks.engine.statements import Statement
 
-# RetriesExhausted requests have met others at a new name, or at the end of a line; each round decides at least one of those.
-# More rounds than this means that something else is wrong.
+# A request is retried if it met another at a new name or at the end of a queue; each round decides at least one of
+# those. More rounds than this are a defect.
 MAX_ROUNDS = 100
 
 Answer = TypeVar("Answer")
@@ -18,8 +18,8 @@ _encoder = msgspec.json.Encoder()
 
 
 class RetriesExhausted(Exception):
-    """The rounds ran out. Nothing was changed for the requests that are left."""
+    """Nothing was changed for the requests that are left."""
 
 
-def encode(asked: Any) -> str:
-    return _encoder.encode(asked).decode()
+def encode(parameter: Any) -> str:
+    return _encoder.encode(parameter).decode()

@@ -14,7 +14,7 @@ Row = TypeVar("Row")
 
 @dataclass(frozen=True, slots=True)
 class Statement(Generic[Row]):
-    """`row` makes an outcome of a row's columns. A statement that is not `prepared` is planned with its values."""
+    """`row` makes a result of a row's columns. A statement that is not `prepared` is planned with its values."""
 
     name: str
     sql: str
@@ -30,32 +30,42 @@ def _nothing(*_columns: Any) -> None:
     return None
 
 
-def _only(column: Any) -> Any:
+def _scalar(column: Any) -> Any:
     return column
 
 
 ACQUIRE = _load("acquire", results.Acquired)
 ACQUIRE_ALL = _load("acquire_all", results.AcquireAllRow)
+CLAIM_NEXT = _load("claim_next", results.Claimed)
+RENEW = _load("renew", results.Renewed)
+RELEASE = _load("release", results.Released)
+INSPECT = _load("inspect", results.Inspected)
+LIST_LOCKS = _load("list_locks", results.Listed, prepared=False)
+END_AND_HAND_OVER = _load("end_and_hand_over", results.EndedAndHandedOver)
+
+OPEN_SESSION = _load("open_session", results.SessionRow)
+KEEP_ALIVE = _load("keep_alive", results.KeptAlive)
+LIST_SESSIONS = _load("list_sessions", results.SessionRow)
+
+ENQUEUE = _load("enqueue", results.Enqueued)
+DEQUEUE = _load("dequeue", results.Dequeued)
+CLAIM_HANDOVER = _load("claim_handover", results.Handover)
+FREE_NAMES_WITH_WAITERS = _load("free_names_with_waiters", results.LockKey)
+WAITERS_OF = _load("waiters_of", _scalar)
 SERVER_HEARTBEAT = _load("server_heartbeat", results.HeartbeatResult)
+DELETE_SERVER = _load("delete_server", _nothing)
+
+INSERT_MISSING = _load("insert_missing", _nothing)
 WAIT_FOR_ROW = _load("wait_for_row", _nothing)
 WAIT_FOR_KEY = _load("wait_for_key", _nothing)
-CLAIM_NEXT = _load("claim_next", results.Claimed)
 COUNT_LIVE = _load("count_live", _nothing)
+COUNT_IN_FLIGHT = _load("count_in_flight", _scalar)
 END_BACKENDS = _load("end_backends", _nothing)
-FORCE_RELEASE = _load("force_release", results.ForceReleased)
-INSPECT = _load("inspect", results.Inspected)
-KEEP_ALIVE = _load("keep_alive", results.KeptAlive)
-DEQUEUE = _load("dequeue", results.Dequeued)
-LIST_BY_NAME = _load("list_by_name", results.Listed, prepared=False)
-LIST_BY_TIME = _load("list_by_time", results.Listed, prepared=False)
-LIST_SESSIONS = _load("list_sessions", results.SessionRow)
-FREE_NAMES_WITH_WAITERS = _load("free_names_with_waiters", results.LockKey)
-OPEN_SESSION = _load("open_session", results.SessionRow)
-CLAIM_HANDOVER = _load("claim_handover", results.Handover)
-RELEASE = _load("release", results.Released)
-RENEW = _load("renew", results.Renewed)
-DELETE_SERVER = _load("delete_server", _nothing)
-INSERT_MISSING = _load("insert_missing", _nothing)
-END_AND_HAND_OVER = _load("end_and_hand_over", results.EndedAndHandedOver)
-ENQUEUE = _load("enqueue", results.Enqueued)
-WAITERS_OF = _load("waiters_of", _only)
+
+# Planned with their values: a generic plan might not use the index on the timer.
+SWEEP = _load("sweep", results.Swept, prepared=False)
+SWEEP_SESSIONS = _load("sweep_sessions", results.SweptSessions, prepared=False)
+STALE_USAGE = _load("stale_usage", _scalar, prepared=False)
+PURGE_IDLE_LOCKS = _load("purge_idle_locks", results.Purged, prepared=False)
+PURGE_SESSIONS = _load("purge_sessions", _nothing, prepared=False)
+PURGE_WAITERS = _load("purge_waiters", _nothing, prepared=False)

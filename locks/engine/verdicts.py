@@ -6,7 +6,7 @@ from enum import StrEnum
 class Verdict(StrEnum):
     # Done.
     ACQUIRED = "acquired"
-    RECOGNISED = "recognised"  # the caller was recognised: the lease it has, not shortened
+    RECOGNISED = "recognised"  # the caller holds the lock already: its lease, not shortened
     RENEWED = "renewed"
     RELEASED = "released"
     LISTED = "listed"
@@ -38,9 +38,9 @@ class Verdict(StrEnum):
     SUPERSEDED = "superseded"
     HANDOVER_EXPIRED = "handover_expired"
     UNKNOWN = "unknown"
-    ROW_LOCKED = "row_locked"  # somebody is working on the lock: no place in line yet
-    # Undecided, and nothing was changed: another snapshot is needed, the lock has to be settled first, or the same
-    # request is under way on another connection. None of them leaves the engine.
+    ROW_LOCKED = "row_locked"  # another transaction is changing the lock: not in the queue yet
+    # Undecided, and nothing was changed: another snapshot is needed, the lock has to be handed over first, or the same
+    # request is in progress on another connection. No operation returns these.
     RETRY = "retry"
     NEEDS_HANDOVER = "needs_handover"
     IN_PROGRESS = "in_progress"

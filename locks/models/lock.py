@@ -1,7 +1,7 @@
-"""The lock table: one row a name, kept after the lease is over because it carries the fencing token.
+"""The lock table: one row for each name, kept after the lease has ended because it carries the fencing token.
 
-Only `locks.engine` writes here. The row is made for heartbeats: a renew changes no indexed column, and the
-pages are left with room (see the migration), so that it stays a heap-only update.
+Only `locks.engine` writes here. A renewal changes no indexed column, and the fillfactor leaves room on the pages (see
+the migration), so it stays a heap-only update.
 """
 
 from django.db import models
@@ -29,7 +29,7 @@ class Lock(models.Model):
     token = models.ForeignKey(
         Token, on_delete=models.DO_NOTHING, null=True, related_name="+", db_constraint=False, db_index=False
     )
-    # The session that asked for it, and, unless it was asked to outlive it, the one without which it is over.
+    # The session that acquired it, and the session that it ends with: the same, or null if it outlives the session.
     session_id = models.UUIDField(null=True, editable=False)
     bound_session_id = models.UUIDField(null=True, editable=False)
     owner = models.TextField(null=True)
@@ -39,17 +39,18 @@ class Lock(models.Model):
     renewed_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(null=True)
     renewals = models.IntegerField(null=True)
-    # How a retry of the request that made this lease is recognised; see engine/sql/acquire.sql.
+    # By these a retry of the request that made this lease is recognised; see engine/sql/acquire.sql.
     idempotency_digest = models.BinaryField(max_length=32, null=True, editable=False)
     request_digest = models.BinaryField(max_length=32, null=True, editable=False)
-    # The sweep looks at a lease no earlier than this. It is set by acquire and moved on by the sweep, never
-    # by renew, so it can be indexed without costing heartbeats their heap-only updates.
+    # The sweep checks a lease no earlier than this. It is set by acquire and moved by the sweep, never later by a
+    # renewal, so it can be indexed and renewals stay heap-only updates.
     next_sweep_at = models.DateTimeField(null=True, editable=False)
-    # How long the name stays closed after the lease ends, and, once it has ended, until when.
+    # How long the name cannot be acquired after the lease ends, and, once it has ended, until when.
     lock_delay_seconds = models.IntegerField(default=0)
     available_at = models.DateTimeField(null=True)
-    # Whoever came last to stand in line here. Not null: somebody may be waiting, so only engine/sql/end_and_hand_over.sql may free
-    # or give this lock. Read on the locked row, it is never behind, as a look at the waiters would be.
+    # The last request that joined the queue. If it is not null, requests may be waiting, and only
+    # engine/sql/end_and_hand_over.sql may free or grant this lock. Read from the locked row it is current, while a
+    # snapshot of the waiters may be old.
     last_waiter_id = models.BigIntegerField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(db_default=Now(), editable=False)

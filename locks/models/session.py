@@ -1,4 +1,4 @@
-"""A session is one running process; the locks taken with it live only while it does.
+"""A session is one running process; the locks acquired with it are held only while it is active.
 
 Only `locks.engine` writes here. A keepalive changes no indexed column, so it is a heap-only update.
 """
@@ -28,7 +28,7 @@ class Session(models.Model):
     last_keepalive_at = models.DateTimeField(db_default=Now())
     expires_at = models.DateTimeField()
     ended_at = models.DateTimeField(null=True)
-    # When the sweep looks at it next; null once its end is recorded. Like a lock's, never moved by a heartbeat.
+    # When the sweep checks it next; null once its end is recorded. Like a lock's, never moved by a keepalive.
     next_sweep_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:

@@ -1,6 +1,6 @@
-"""Somebody in line for a name, and the server process that holds the waiting request.
+"""A request that waits for a lock, and the server process that holds its connection.
 
-Only `locks.engine` writes here: see engine/sql/end_and_hand_over.sql for how a lock is handed on.
+Only `locks.engine` writes here: see engine/sql/end_and_hand_over.sql for how a lock is handed over.
 """
 
 from django.db import models
@@ -12,8 +12,8 @@ from locks.models.token import Token
 
 
 class ServerProcess(models.Model):
-    """A server process in which requests wait. It says that it is alive while there are any, and when it falls silent
-    all of them count as gone: however many wait, that is one small update."""
+    """A server process in which requests wait. It sends heartbeats while there are any; without them all its requests
+    count as gone. However many wait, a heartbeat is one small update."""
 
     id = models.UUIDField(primary_key=True, editable=False)
     last_heartbeat_at = models.DateTimeField(db_default=Now())
@@ -28,10 +28,10 @@ class ServerProcess(models.Model):
 class Waiter(models.Model):
     space = models.ForeignKey(Space, on_delete=models.CASCADE, related_name="waiters", db_index=False)
     name = models.TextField(db_collation="C")
-    # First come, first served. The id, unless the same request has stood in line for another name before.
+    # First come, first served. The id, unless the same request has waited for another name before.
     queue_seq = models.BigIntegerField(db_default=0)
     server_id = models.UUIDField(null=True, editable=False)
-    # What the lease is to be like, as in a lock.
+    # The options of the lease, as in a lock.
     token = models.ForeignKey(Token, on_delete=models.PROTECT, related_name="+", db_index=False)
     session_id = models.UUIDField(null=True)
     bound_session_id = models.UUIDField(null=True, editable=False)

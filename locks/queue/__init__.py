@@ -1,1 +1,1 @@
-"""Requests that wait for their turn: on the event loop, none of them with a thread or a database connection."""
+"""Requests that wait for a lock: on the event loop, none of them with a thread or a database connection."""

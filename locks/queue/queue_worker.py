@@ -1,7 +1,8 @@
-"""Looks after the requests that wait in this process: says that they are there, and brings them what they were handed.
+"""The background task of the requests that wait in this process: sends heartbeats, and claims the leases handed to
+them.
 
-Woken by a notification when a lock was handed on. That is only quicker: several times a second it looks for itself, so
-it does as well where notifications do not arrive, as behind a connection pooler.
+A notification wakes it when a lock was handed over. That only makes it faster: it also checks several times a
+second, so it works where notifications do not arrive, as behind a connection pooler.
 """
 
 import asyncio
@@ -14,14 +15,20 @@ import structlog
 
 from locks.engine.async_connection import connect
 from locks.engine.execution import Unavailable
-from locks.engine.queue import BEAT_SECONDS, claim_handovers, hand_over_free_names, server_heartbeat, waiters_of
+from locks.engine.handover import (
+    HEARTBEAT_SECONDS,
+    claim_handovers,
+    hand_over_free_names,
+    server_heartbeat,
+    waiters_of,
+)
 from locks.engine.results import Handover
 from locks.queue.shared_connection import SharedConnection
 
-# In how many of its looks it also looks for places that were lost: one in so many.
-BEATS_TO_COUNT = 3
-# With nobody waiting it stays for a while, so that the next one need not wait for its connections.
-LINGER_SECONDS = 10.0
+# Every so many heartbeats it also checks for entries that were lost.
+HEARTBEATS_PER_CHECK = 3
+# It keeps running for a while without waiters, so that the next one finds its connections open.
+IDLE_SECONDS = 10.0
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -29,97 +36,95 @@ _log = structlog.stdlib.get_logger(__name__)
 class QueueWorker:
     def __init__(
         self, server_id: UUID, *, waiting: Callable[[], set[int]], deliver: Callable[[Handover], None],
-        lose: Callable[[int], None], tidy: Callable[[], Awaitable[None]],
+        mark_lost: Callable[[int], None], on_tick: Callable[[], Awaitable[None]],
     ) -> None:  # fmt: skip
         self._server_id = server_id
         self._waiting = waiting
         self._deliver = deliver
-        self._lose = lose
-        self._tidy = tidy
-        self._desk = SharedConnection(purpose="waiting", patience="250ms")
+        self._mark_lost = mark_lost
+        self._on_tick = on_tick
+        self._connection = SharedConnection(purpose="queue worker", lock_timeout="250ms")
         self._woken = asyncio.Event()
-        self._work: asyncio.Task[None] | None = None
-        self._seen_at = float("-inf")
-        self._beats = 0
+        self._task: asyncio.Task[None] | None = None
+        self._last_heartbeat = float("-inf")
+        self._heartbeats = 0
 
     @property
-    def was_there(self) -> bool:
-        return self._seen_at > float("-inf")
+    def has_run(self) -> bool:
+        return self._last_heartbeat > float("-inf")
 
     async def ensure_running(self) -> None:
-        """Before somebody stands in line: whoever hands locks on must know of this server. Raises Unavailable."""
+        """Before a request is enqueued: handovers go only to servers with a recent heartbeat. Raises Unavailable."""
         now = asyncio.get_running_loop().time()
-        if now - self._seen_at > 2 * BEAT_SECONDS:
-            await self._desk.perform(server_heartbeat(self._server_id))
-            self._seen_at = now
-        if self._work is None or self._work.done():
-            self._work = asyncio.create_task(self._run())
+        if now - self._last_heartbeat > 2 * HEARTBEAT_SECONDS:
+            await self._connection.run(server_heartbeat(self._server_id))
+            self._last_heartbeat = now
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
 
-    async def collect(self) -> None:
-        """What was handed to requests of this process. Raises Unavailable."""
-        for handed in await self._desk.perform(claim_handovers(self._server_id)):
-            self._deliver(handed)
+    async def claim_handovers(self) -> None:
+        """Raises Unavailable."""
+        for handover in await self._connection.run(claim_handovers(self._server_id)):
+            self._deliver(handover)
 
     async def stop(self) -> None:
-        if self._work is not None:
-            self._work.cancel()
+        if self._task is not None:
+            self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._work
-        await self._desk.close()
+                await self._task
+        await self._connection.close()
 
     async def _run(self) -> None:
-        listening = asyncio.create_task(self._listen())
+        listener = asyncio.create_task(self._listen())
         loop = asyncio.get_running_loop()
-        beat_at = needed_at = loop.time()
+        next_heartbeat = last_needed = loop.time()
         try:
-            while loop.time() - needed_at < LINGER_SECONDS:
+            while loop.time() - last_needed < IDLE_SECONDS:
                 if self._waiting():
-                    needed_at = loop.time()
+                    last_needed = loop.time()
                 try:
                     if self._woken.is_set():
                         self._woken.clear()
-                        await self.collect()
-                    # Woken a hundred times a second, it need not say each time that it is there.
-                    if loop.time() >= beat_at:
-                        beat_at = loop.time() + BEAT_SECONDS
-                        await self._beat()
-                    await self._tidy()
+                        await self.claim_handovers()
+                    # It may be woken a hundred times a second, and need not send a heartbeat each time.
+                    if loop.time() >= next_heartbeat:
+                        next_heartbeat = loop.time() + HEARTBEAT_SECONDS
+                        await self._heartbeat()
+                    await self._on_tick()
                 except Unavailable as error:
-                    _log.warning("waiting requests cannot be looked after", error=str(error).strip())
+                    _log.warning("the queue worker cannot reach the database", error=str(error).strip())
                 except Exception:
-                    # Whatever it is concerns one look. Without the next ones nobody here would be handed anything.
-                    _log.exception("waiting requests were not looked after")
+                    # Without the next ticks no waiting request of this process would be handed a lock.
+                    _log.exception("the queue worker failed")
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), max(beat_at - loop.time(), 0))
+                    await asyncio.wait_for(self._woken.wait(), max(next_heartbeat - loop.time(), 0))
         finally:
-            listening.cancel()
-            await asyncio.shield(self._desk.close())
+            listener.cancel()
+            await asyncio.shield(self._connection.close())
 
-    async def _beat(self) -> None:
-        """Says that it is there, and looks for what nobody else has seen to."""
+    async def _heartbeat(self) -> None:
         now = asyncio.get_running_loop().time()
-        attended = await self._desk.perform(server_heartbeat(self._server_id))
-        self._seen_at = now
-        if attended.handed:
-            await self.collect()
+        result = await self._connection.run(server_heartbeat(self._server_id))
+        self._last_heartbeat = now
+        if result.handed:
+            await self.claim_handovers()
         known = self._waiting()
         if not known:
             return
-        # What became free by the clock alone.
-        await self._desk.perform(hand_over_free_names(self._server_id))
-        self._beats += 1
-        if self._beats % BEATS_TO_COUNT == 0:
-            for waiter_id in known - set(await self._desk.perform(waiters_of(self._server_id))):
-                self._lose(waiter_id)
+        await self._connection.run(hand_over_free_names(self._server_id))
+        self._heartbeats += 1
+        if self._heartbeats % HEARTBEATS_PER_CHECK == 0:
+            for waiter_id in known - set(await self._connection.run(waiters_of(self._server_id))):
+                self._mark_lost(waiter_id)
 
     async def _listen(self) -> None:
-        channel = f"octo_turn_{self._server_id.hex}"
+        channel = f"octo_handover_{self._server_id.hex}"
         while True:
             try:
-                async with await connect(purpose="waiting, listens") as connection:
+                async with await connect(purpose="queue listener") as connection:
                     await connection.execute(f"LISTEN {channel}".encode())
                     async for _ in connection.notifies():
                         self._woken.set()
             except (psycopg.Error, OSError) as error:
-                _log.warning("waiting requests are looked after by the clock alone", error=str(error).strip())
+                _log.warning("the queue worker gets no notifications and polls", error=str(error).strip())
             await asyncio.sleep(1)

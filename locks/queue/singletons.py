@@ -1,4 +1,4 @@
-"""The one wait_queue of this process."""
+"""The one wait queue of this process."""
 
 from locks.queue.wait_queue import WaitQueue
 

@@ -1,4 +1,5 @@
-"""The line of this process: a request may stand here until its turn, until its time is up, or its client has gone."""
+"""The wait queue of this process: a request waits here until it gets the lock, its time is up, or its client
+disconnects."""
 
 import asyncio
 import contextlib
@@ -11,328 +12,332 @@ import msgspec
 
 from locks.engine import requests, results
 from locks.engine.execution import Unavailable
-from locks.engine.handover import dequeue, end_and_hand_over
+from locks.engine.handover import delete_server, dequeue, end_and_hand_over, enqueue
 from locks.engine.operations import acquire, acquire_all
-from locks.engine.queue import delete_server, enqueue
 from locks.engine.verdicts import Verdict
 from locks.queue.queue_worker import QueueWorker
 from locks.queue.shared_connection import SharedConnection
 
-# So long a statement may wait for a row that somebody else is working on.
-PATIENCE = "2s"
-# So many requests get their places in one statement.
-MAX_AT_ONCE = 200
+# How long a statement may wait for a locked row.
+LOCK_TIMEOUT = "2s"
+# How many requests are enqueued in one statement.
+MAX_BATCH_SIZE = 200
 MIN_PAUSE_SECONDS = 0.01
-PAUSE_SECONDS = 0.1
-# That a client has gone may have arrived without having been read: after so many turns of the event loop it is known.
-TURNS_TO_NOTICE = 4
+MAX_PAUSE_SECONDS = 0.1
+# A disconnect may have arrived without having been read: after so many iterations of the event loop it is known.
+ITERATIONS_TO_NOTICE = 4
 
-Outcome = TypeVar("Outcome")
+Result = TypeVar("Result")
 
 
 class ClientDisconnected(Exception):
-    """The client has closed its connection. The place was given up."""
+    """The client has closed its connection. Its request has left the queue."""
 
 
 class ShuttingDown(Exception):
-    """The server stops. The place was given up."""
+    """The server stops. The request has left the queue."""
 
 
 @dataclass(frozen=True, slots=True)
-class WaitResult(Generic[Outcome]):
-    """What came of it, how long it took, and the place in line where it gave up."""
+class WaitResult(Generic[Result]):
+    """`position` is the one in the queue when the time was up."""
 
-    outcome: Outcome
+    result: Result
     waited_ms: int
     position: int | None = None
 
 
 @dataclass(slots=True)
 class PendingWaiter:
-    # The lease that it was handed; None if the place is gone.
-    handed: "asyncio.Future[results.Handover | None]"
+    # The lease that it was handed; None if its entry in the queue is gone.
+    handover: "asyncio.Future[results.Handover | None]"
 
 
 class WaitQueue:
     def __init__(self) -> None:
         self.server_id: UUID = uuid4()
-        self._places: dict[int, PendingWaiter] = {}
-        # Handed so quickly that the answer with the place was still on its way.
-        self._early: dict[int, results.Handover] = {}
+        self._waiters: dict[int, PendingWaiter] = {}
+        # Handed to a waiter that is not registered yet or any more: delivered to it, or returned.
+        self._unclaimed: dict[int, results.Handover] = {}
         self._arrivals: deque[tuple[requests.Enqueue, asyncio.Future[results.Enqueued]]] = deque()
-        self._admitting: asyncio.Task[None] | None = None
-        self._desk = SharedConnection(purpose="waiting, desk", patience=PATIENCE)
-        self._attendant = QueueWorker(
-            self.server_id, waiting=lambda: set(self._places), deliver=self._deliver, lose=self._lose,
-            tidy=self._return_unclaimed_leases,
+        self._enqueue_task: asyncio.Task[None] | None = None
+        self._is_enqueuing = False
+        self._is_closed = False
+        self._connection = SharedConnection(purpose="wait queue", lock_timeout=LOCK_TIMEOUT)
+        self._worker = QueueWorker(
+            self.server_id, waiting=lambda: set(self._waiters), deliver=self._deliver, mark_lost=self._mark_lost,
+            on_tick=self._return_unclaimed_leases,
         )  # fmt: skip
-        self._placing = False
-        self._closed = False
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._waiters)
 
-    async def turn(
-        self, asked: requests.Acquire, *, wait_seconds: float, gone: "asyncio.Future[None]"
+    async def acquire(
+        self, request: requests.Acquire, *, wait_seconds: float, disconnected: "asyncio.Future[None]"
     ) -> WaitResult[results.Acquired]:
         """For one name. Raises ClientDisconnected, ShuttingDown and Unavailable."""
-        clock = _Clock(wait_seconds)
+        timer = _Timer(wait_seconds)
         queue_seq: int | None = None
         while True:
-            placed = await self._stand(asked, clock, gone, queue_seq=queue_seq, is_requeue=queue_seq is not None)
+            entry = await self._enqueue(
+                request, timer, disconnected, queue_seq=queue_seq, is_requeue=queue_seq is not None
+            )
             position = None
-            if placed.verdict == Verdict.WAITING:
-                queue_seq = placed.queue_seq
-                handed, position = await self._wait(placed, left=clock.left, gone=gone)
-                if handed is not None and handed.verdict == Verdict.ACQUIRED:
-                    return WaitResult(_acquired(handed), clock.waited_ms)
-            if gone.done():
-                # Nobody would read of the lease.
+            if entry.verdict == Verdict.WAITING:
+                queue_seq = entry.queue_seq
+                handover, position = await self._wait(entry, seconds=timer.remaining, disconnected=disconnected)
+                if handover is not None and handover.verdict == Verdict.ACQUIRED:
+                    return WaitResult(_acquired(handover), timer.waited_ms)
+            if disconnected.done():
                 raise ClientDisconnected
-            has_no_place = placed.verdict in (Verdict.QUEUE_FULL, Verdict.SUPERSEDED)
-            (outcome,) = await self._desk.perform(acquire([asked]))
-            in_vain = outcome.verdict in (Verdict.HELD, Verdict.DELAYED)
-            if in_vain and placed.verdict == Verdict.IDEMPOTENCY_CONFLICT:
-                # By somebody in line, with another request.
-                outcome.verdict, in_vain = placed.verdict, False
-            if not in_vain or clock.left <= 0 or has_no_place:
-                return WaitResult(outcome, clock.waited_ms, position)
+            (result,) = await self._connection.run(acquire([request]))
+            is_blocked = result.verdict in (Verdict.HELD, Verdict.DELAYED)
+            if is_blocked and entry.verdict == Verdict.IDEMPOTENCY_CONFLICT:
+                # With a waiter that has sent another request with the same key.
+                result.verdict, is_blocked = entry.verdict, False
+            cannot_wait = entry.verdict in (Verdict.QUEUE_FULL, Verdict.SUPERSEDED)
+            if not is_blocked or timer.remaining <= 0 or cannot_wait:
+                return WaitResult(result, timer.waited_ms, position)
 
-    async def turn_for_all(
-        self, asked: requests.AcquireAll, *, wait_seconds: float, gone: "asyncio.Future[None]"
+    async def acquire_all(
+        self, request: requests.AcquireAll, *, wait_seconds: float, disconnected: "asyncio.Future[None]"
     ) -> WaitResult[list[results.AcquireAllRow]]:
-        """For several names, all or none. It stands in line for one of those that are in the way, the first by name;
-        when it has that one, it tries all; if another is in the way, it gives the first one on and stands in line
-        there, with the seniority it has. So it never holds one while it waits for another, and cannot deadlock."""
-        clock = _Clock(wait_seconds)
+        """For several names, all or none. The request waits for one of the blocking names, the first by name. When
+        it has been handed that one, it tries all; if another is blocking, it returns the first and waits for the
+        other, with the queue_seq that it has. So it never holds one name while it waits for another, and cannot
+        deadlock."""
+        timer = _Timer(wait_seconds)
         queue_seq: int | None = None
-        stood_for: str | None = None
+        queued_for: str | None = None
         position: int | None = None
-        handed_lease_id: results.Handover | None = None
-        in_vain = 0
+        handed: results.Handover | None = None
+        failures = 0
         while True:
-            rows = await self._try_all(asked, handed_lease_id)
-            handed_lease_id = None
-            if rows[0].verdict != Verdict.HELD or clock.left <= 0:
-                return WaitResult(rows, clock.waited_ms, position)
-            first = min(row.name for row in rows if row.blocks)
-            one = _one_of(asked, first)
-            placed = await self._stand(one, clock, gone, queue_seq=queue_seq, is_requeue=first == stood_for)
-            if placed.verdict in (Verdict.QUEUE_FULL, Verdict.SUPERSEDED):
-                return WaitResult(rows, clock.waited_ms)
-            if placed.verdict == Verdict.IDEMPOTENCY_CONFLICT:
-                rows[0].verdict = placed.verdict
-                return WaitResult(rows, clock.waited_ms)
-            if placed.verdict == Verdict.WAITING:
-                queue_seq, stood_for = placed.queue_seq, first
-                handed, position = await self._wait(placed, left=clock.left, gone=gone)
-                if handed is not None and handed.verdict == Verdict.ACQUIRED:
-                    handed_lease_id = handed
-                in_vain = 0
+            rows = await self._try_all(request, handed)
+            handed = None
+            if rows[0].verdict != Verdict.HELD or timer.remaining <= 0:
+                return WaitResult(rows, timer.waited_ms, position)
+            blocking = min(row.name for row in rows if row.is_blocking)
+            entry = await self._enqueue(
+                _single(request, blocking), timer, disconnected, queue_seq=queue_seq, is_requeue=blocking == queued_for
+            )
+            if entry.verdict in (Verdict.QUEUE_FULL, Verdict.SUPERSEDED):
+                return WaitResult(rows, timer.waited_ms)
+            if entry.verdict == Verdict.IDEMPOTENCY_CONFLICT:
+                rows[0].verdict = entry.verdict
+                return WaitResult(rows, timer.waited_ms)
+            if entry.verdict == Verdict.WAITING:
+                queue_seq, queued_for = entry.queue_seq, blocking
+                handover, position = await self._wait(entry, seconds=timer.remaining, disconnected=disconnected)
+                if handover is not None and handover.verdict == Verdict.ACQUIRED:
+                    handed = handover
+                failures = 0
                 continue
-            # Free by now; or its own already, by an earlier try, while it lacks others: then nobody would wake it.
-            in_vain += 1
-            if in_vain > 1:
-                await asyncio.wait({gone}, timeout=min(max(clock.left, 0), PAUSE_SECONDS))
-            if gone.done():
+            # The name is free by now; or it is held by an earlier attempt of this request, and no handover would come.
+            failures += 1
+            if failures > 1:
+                await asyncio.wait({disconnected}, timeout=min(max(timer.remaining, 0), MAX_PAUSE_SECONDS))
+            if disconnected.done():
                 raise ClientDisconnected
 
     async def close(self) -> None:
-        """Everybody leaves, and is told that the server stops."""
-        self._closed = True
-        for place in self._places.values():
-            if not place.handed.done():
-                place.handed.set_exception(ShuttingDown())
-                # Whoever is leaving just now does not ask any more, and asyncio would complain.
-                place.handed.exception()
-        await self._attendant.stop()
-        if self._attendant.was_there:
-            # If it cannot say so, it falls silent.
+        """All requests leave the queue and get ShuttingDown."""
+        self._is_closed = True
+        for waiter in self._waiters.values():
+            if not waiter.handover.done():
+                waiter.handover.set_exception(ShuttingDown())
+                # A request that is leaving does not read it, and asyncio would log it as never retrieved.
+                waiter.handover.exception()
+        await self._worker.stop()
+        if self._worker.has_run:
+            # If this fails, the missing heartbeats have the same effect.
             with contextlib.suppress(Unavailable):
                 await self._return_unclaimed_leases()
-                await self._desk.perform(delete_server(self.server_id))
-        await self._desk.close()
+                await self._connection.run(delete_server(self.server_id))
+        await self._connection.close()
 
-    async def _stand(
-        self, asked: requests.Acquire, clock: "_Clock", gone: "asyncio.Future[None]", *, queue_seq: int | None,
-        is_requeue: bool,
+    async def _enqueue(
+        self, request: requests.Acquire, timer: "_Timer", disconnected: "asyncio.Future[None]", *,
+        queue_seq: int | None, is_requeue: bool,
     ) -> results.Enqueued:  # fmt: skip
-        """Tries until nobody else is working on the lock, or the time is up."""
+        """Tries until the lock's row is not locked, or the time is up."""
         pause = MIN_PAUSE_SECONDS
         while True:
-            placed = await self._ask_for_a_place(asked, left=clock.left, queue_seq=queue_seq, is_requeue=is_requeue)
-            if placed.verdict != Verdict.ROW_LOCKED or clock.left <= 0:
-                return placed
-            queue_seq = placed.queue_seq
-            await asyncio.wait({gone}, timeout=min(clock.left, pause))
-            pause = min(2 * pause, PAUSE_SECONDS)
-            if gone.done():
+            entry = await self._enqueue_in_batch(
+                request, seconds=timer.remaining, queue_seq=queue_seq, is_requeue=is_requeue
+            )
+            if entry.verdict != Verdict.ROW_LOCKED or timer.remaining <= 0:
+                return entry
+            queue_seq = entry.queue_seq
+            await asyncio.wait({disconnected}, timeout=min(timer.remaining, pause))
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+            if disconnected.done():
                 raise ClientDisconnected
 
-    async def _ask_for_a_place(
-        self, asked: requests.Acquire, *, left: float, queue_seq: int | None, is_requeue: bool
+    async def _enqueue_in_batch(
+        self, request: requests.Acquire, *, seconds: float, queue_seq: int | None, is_requeue: bool
     ) -> results.Enqueued:
-        if self._closed:
+        if self._is_closed:
             raise ShuttingDown
-        await self._attendant.ensure_running()
-        wait = requests.Enqueue(
-            **msgspec.structs.asdict(asked), server_id=self.server_id, wait_ms=round(max(left, 0) * 1000) + 1,
+        await self._worker.ensure_running()
+        arrival = requests.Enqueue(
+            **msgspec.structs.asdict(request), server_id=self.server_id, wait_ms=round(max(seconds, 0) * 1000) + 1,
             queue_seq=queue_seq, is_requeue=is_requeue,
         )  # fmt: skip
-        placed: asyncio.Future[results.Enqueued] = asyncio.get_running_loop().create_future()
-        self._arrivals.append((wait, placed))
-        if self._admitting is None or self._admitting.done():
-            self._admitting = asyncio.create_task(self._admit())
-        return await asyncio.shield(placed)
+        entry: asyncio.Future[results.Enqueued] = asyncio.get_running_loop().create_future()
+        self._arrivals.append((arrival, entry))
+        if self._enqueue_task is None or self._enqueue_task.done():
+            self._enqueue_task = asyncio.create_task(self._enqueue_arrivals())
+        return await asyncio.shield(entry)
 
-    async def _admit(self) -> None:
-        """Gives all who have arrived meanwhile their places, together."""
+    async def _enqueue_arrivals(self) -> None:
+        """In batches: what arrives while a statement runs is in the next one."""
         while self._arrivals:
-            batch = [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MAX_AT_ONCE))]
-            self._placing = True
+            batch = [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MAX_BATCH_SIZE))]
+            self._is_enqueuing = True
             try:
-                rows = await self._desk.perform(enqueue([wait for wait, _ in batch]))
+                rows = await self._connection.run(enqueue([arrival for arrival, _ in batch]))
             except Exception as error:
-                for _, placed in batch:
-                    placed.set_exception(error)
+                for _, entry in batch:
+                    entry.set_exception(error)
                 continue
             finally:
-                self._placing = False
-            for (_, placed), row in zip(batch, rows, strict=True):
+                self._is_enqueuing = False
+            for (_, entry), row in zip(batch, rows, strict=True):
                 if row.verdict == Verdict.WAITING:
                     self._register(row)
-                placed.set_result(row)
+                entry.set_result(row)
 
     def _register(self, row: results.Enqueued) -> None:
         if row.replaced_waiter_id is not None:
-            # Of a first try in the same process, or in another, which then finds out by looking.
-            self._lose(row.replaced_waiter_id)
-        place = PendingWaiter(asyncio.get_running_loop().create_future())
-        self._places[row.waiter_id] = place
-        early = self._early.pop(row.waiter_id, None)
-        if early is not None:
-            place.handed.set_result(early)
+            # If the first attempt waits in another process, that process finds out by its own check.
+            self._mark_lost(row.replaced_waiter_id)
+        waiter = PendingWaiter(asyncio.get_running_loop().create_future())
+        self._waiters[row.waiter_id] = waiter
+        handover = self._unclaimed.pop(row.waiter_id, None)
+        if handover is not None:
+            waiter.handover.set_result(handover)
 
     async def _wait(
-        self, placed: results.Enqueued, *, left: float, gone: "asyncio.Future[None]"
+        self, entry: results.Enqueued, *, seconds: float, disconnected: "asyncio.Future[None]"
     ) -> tuple[results.Handover | None, int | None]:
-        """What it was handed, or the position it had in the end, or neither if it has lost its place."""
-        place = self._places[placed.waiter_id]
-        either: set[asyncio.Future[Any]] = {place.handed, gone}
+        """What it was handed, or its position when the time was up, or neither if it has lost its entry."""
+        waiter = self._waiters[entry.waiter_id]
+        either: set[asyncio.Future[Any]] = {waiter.handover, disconnected}
         position: int | None = None
         is_taken = False
         try:
-            await asyncio.wait(either, timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
-            if not place.handed.done() and not gone.done():
-                # At the last moment. If it cannot be asked, what it was handed is given on.
+            await asyncio.wait(either, timeout=max(seconds, 0), return_when=asyncio.FIRST_COMPLETED)
+            if not waiter.handover.done() and not disconnected.done():
+                # A handover at the last moment. If the claim fails, the lease is returned.
                 with contextlib.suppress(Unavailable):
-                    await self._attendant.collect()
-            if not place.handed.done():
-                (left_line,) = await self._desk.perform(dequeue([placed.waiter_id], server_id=self.server_id))
-                position = left_line.position
-            for _ in range(TURNS_TO_NOTICE):
+                    await self._worker.claim_handovers()
+            if not waiter.handover.done():
+                (dequeued,) = await self._connection.run(dequeue([entry.waiter_id], server_id=self.server_id))
+                position = dequeued.position
+            for _ in range(ITERATIONS_TO_NOTICE):
                 await asyncio.sleep(0)
-            if gone.done():
+            if disconnected.done():
                 raise ClientDisconnected
-            # Now or while it was leaving.
-            is_taken = place.handed.done()
-            return (place.handed.result(), None) if is_taken else (None, position)
+            # It may have been delivered while the request was leaving the queue.
+            is_taken = waiter.handover.done()
+            return (waiter.handover.result(), None) if is_taken else (None, position)
         finally:
-            del self._places[placed.waiter_id]
+            del self._waiters[entry.waiter_id]
             if not is_taken:
-                await self._give_back_from(place)
+                await self._return_delivered(waiter)
 
-    async def _give_back_from(self, place: PendingWaiter) -> None:
-        """What was brought to a request that does not take it any more."""
-        if place.handed.done() and place.handed.exception() is None:
-            handed = place.handed.result()
-            if handed is not None:
-                await self._give_back(handed)
+    async def _return_delivered(self, waiter: PendingWaiter) -> None:
+        """The lease that was delivered to a request which does not take it any more, if any."""
+        if waiter.handover.done() and waiter.handover.exception() is None:
+            handover = waiter.handover.result()
+            if handover is not None:
+                await self._return_lease(handover)
 
     async def _try_all(
-        self, asked: requests.AcquireAll, handed_lease_id: results.Handover | None
+        self, request: requests.AcquireAll, handed: results.Handover | None
     ) -> list[results.AcquireAllRow]:
-        """What is in hand becomes one of them, or is given on."""
-        asked.handed_lease_id = handed_lease_id.lease_id if handed_lease_id else None
+        """The handed lease becomes one of them, or is returned."""
+        request.handed_lease_id = handed.lease_id if handed else None
         has_all = False
         try:
-            rows = await self._desk.perform(acquire_all(asked))
+            rows = await self._connection.run(acquire_all(request))
             has_all = rows[0].verdict in (Verdict.ACQUIRED, Verdict.RECOGNISED)
             return rows
         finally:
-            # If it is not known whether it has all, they are no longer as they were picked up, and stay.
-            if handed_lease_id is not None and not has_all:
-                await self._give_back(handed_lease_id)
+            # If it is unknown whether the request has all: leases that it has were renewed since the claim, and stay.
+            if handed is not None and not has_all:
+                await self._return_lease(handed)
 
-    async def _give_back(self, lease: results.Handover) -> None:
+    async def _return_lease(self, handover: results.Handover) -> None:
         try:
-            await self._give_on(lease)
+            await self._return_leases(handover)
         except BaseException:
-            # The attendant tries again; otherwise it would be dead until its TTL.
-            self._early[lease.waiter_id] = lease
+            # The queue worker tries again; otherwise the lock would stay held for its TTL.
+            self._unclaimed[handover.waiter_id] = handover
             raise
 
-    async def _give_on(self, *leases: results.Handover) -> None:
-        endings = [
+    async def _return_leases(self, *handovers: results.Handover) -> None:
+        batch = [
             requests.EndAndHandOver(
-                digest=None, space_id=lease.space_id, name=lease.name, lease_id=lease.lease_id, ending="leave",
-                renewed_at=lease.now,
+                digest=None, space_id=handover.space_id, name=handover.name, lease_id=handover.lease_id,
+                end_mode="leave", renewed_at=handover.now,
             )
-            for lease in leases
-            if lease.verdict == Verdict.ACQUIRED
+            for handover in handovers
+            if handover.verdict == Verdict.ACQUIRED
         ]  # fmt: skip
-        if endings:
-            await self._desk.perform(end_and_hand_over(endings))
+        if batch:
+            await self._connection.run(end_and_hand_over(batch))
 
     async def _return_unclaimed_leases(self) -> None:
-        """What was handed to a request that has gone without being able to say so."""
-        if self._placing:
+        """Unless the waiters that they belong to are just being enqueued."""
+        if self._is_enqueuing:
             return
-        strays, self._early = self._early, {}
+        unclaimed, self._unclaimed = self._unclaimed, {}
         try:
-            await self._give_on(*strays.values())
+            await self._return_leases(*unclaimed.values())
         except BaseException:
-            # As there.
-            self._early = strays | self._early
+            self._unclaimed = unclaimed | self._unclaimed
             raise
 
-    def _deliver(self, handed: results.Handover) -> None:
-        place = self._places.get(handed.waiter_id)
-        if place is None or place.handed.done():
-            self._early[handed.waiter_id] = handed
+    def _deliver(self, handover: results.Handover) -> None:
+        waiter = self._waiters.get(handover.waiter_id)
+        if waiter is None or waiter.handover.done():
+            self._unclaimed[handover.waiter_id] = handover
         else:
-            place.handed.set_result(handed)
+            waiter.handover.set_result(handover)
 
-    def _lose(self, waiter_id: int) -> None:
-        place = self._places.get(waiter_id)
-        if place is not None and not place.handed.done():
-            place.handed.set_result(None)
+    def _mark_lost(self, waiter_id: int) -> None:
+        waiter = self._waiters.get(waiter_id)
+        if waiter is not None and not waiter.handover.done():
+            waiter.handover.set_result(None)
 
 
-class _Clock:
+class _Timer:
     def __init__(self, seconds: float) -> None:
-        self._began = asyncio.get_running_loop().time()
-        self._deadline = self._began + seconds
+        self._started = asyncio.get_running_loop().time()
+        self._deadline = self._started + seconds
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         return self._deadline - asyncio.get_running_loop().time()
 
     @property
     def waited_ms(self) -> int:
-        return round((asyncio.get_running_loop().time() - self._began) * 1000)
+        return round((asyncio.get_running_loop().time() - self._started) * 1000)
 
 
-def _acquired(handed: results.Handover) -> results.Acquired:
+def _acquired(handover: results.Handover) -> results.Acquired:
     return results.Acquired(
-        n=0, verdict=handed.verdict, name=handed.name, lease_id=handed.lease_id, fencing_token=handed.fencing_token,
-        holder_id=handed.holder_id, owner=handed.owner, metadata=handed.metadata, acquired_at=handed.acquired_at,
-        expires_at=handed.expires_at, available_at=None, lock_delay_seconds=None, waiters=0, now=handed.now,
-        space_id=handed.space_id, max_ttl_seconds=None, max_metadata_length=None, requests_per_second=None,
+        index=0, verdict=handover.verdict, name=handover.name, lease_id=handover.lease_id,
+        fencing_token=handover.fencing_token, holder_id=handover.holder_id, owner=handover.owner,
+        metadata=handover.metadata, acquired_at=handover.acquired_at, expires_at=handover.expires_at,
+        available_at=None, lock_delay_seconds=None, waiters=0, now=handover.now, space_id=handover.space_id,
+        max_ttl_seconds=None, max_metadata_length=None, requests_per_second=None,
     )  # fmt: skip
 
 
-def _one_of(asked: requests.AcquireAll, name: str) -> requests.Acquire:
-    terms = msgspec.structs.asdict(asked)
-    del terms["names"], terms["handed_lease_id"]
-    return requests.Acquire(**terms, name=name)
+def _single(request: requests.AcquireAll, name: str) -> requests.Acquire:
+    options = msgspec.structs.asdict(request)
+    del options["names"], options["handed_lease_id"]
+    return requests.Acquire(**options, name=name)

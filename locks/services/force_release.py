@@ -56,7 +56,7 @@ def force_release_request(
     return ForceRelease(
         name=name,
         reason=reason,
-        guard=fencing_token,
+        expected_fencing_token=fencing_token,
         lock_delay_seconds=lock_delay_seconds,
         detail=detail,
         **caller,

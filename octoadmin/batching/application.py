@@ -14,7 +14,6 @@ from locks.api.errors import ApiError, internal_error, new_request_id, overloade
 from locks.api.limits import limits
 from locks.api.waiting import NOT_ACQUIRED, wait_for_turn
 from locks.engine.execution import Unavailable
-from locks.engine.verdicts import Verdict
 from octoadmin.batching.batcher import Batcher, Failed, RolledBack
 from octoadmin.batching.head import Fallback, Reason, RequestHead, parse_head
 from octoadmin.batching.metrics import fallbacks
@@ -161,10 +160,6 @@ class FastRequest:
         except RolledBack:
             limits.refund(digest)
             raise Fallback(Reason.STATEMENT) from None
-        if result.verdict == Verdict.NEEDS_HANDOVER:
-            # Nothing was changed: the lock needs more than this one statement.
-            limits.refund(digest)
-            raise Fallback(Reason.SETTLE)
         return result
 
     def _count(self, kind: str, status: int, space_id: int | None) -> None:

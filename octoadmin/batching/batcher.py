@@ -24,7 +24,7 @@ import structlog
 
 from locks.async_responses import Receive, wait_for_disconnect
 from locks.engine.execution import Unavailable, run_async
-from locks.engine.operations import run_round
+from locks.engine.operations import resolve_handovers, run_round
 from locks.engine.requests import Caller
 from locks.engine.retry import MAX_ROUNDS
 from locks.engine.statements import Statement
@@ -42,7 +42,7 @@ SCALE_OUT_DELAY = 0.02
 MAX_BATCH_DELAY = 0.004
 # Beyond it the database counts as unreachable.
 STATEMENT_TIMEOUT = 5.0
-# After a failed attempt to connect, requests fail at run_round for so long.
+# After a failed attempt to connect, requests fail at once for so long.
 RECONNECT_BACKOFF = 0.25
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -220,16 +220,49 @@ class Batcher:
         if worker not in self._busy:
             return
         done: list[tuple[BatchItem, Any]] = []
+        handovers: list[BatchItem] = []
         for item, result in zip(reversed(batch), reversed(results), strict=True):
-            if result.verdict != Verdict.RETRY:
-                done.append((item, result))
-            elif item.rounds < MAX_ROUNDS:
-                item.rounds += 1
-                self._waiting.appendleft(item)
-            else:
-                item.fail(RolledBack("out of retries"))
+            match result.verdict:
+                case Verdict.RETRY:
+                    self._requeue(item)
+                case Verdict.NEEDS_HANDOVER:
+                    handovers.append(item)
+                case _:
+                    done.append((item, result))
         # The next statement is sent first: the database works on it while these responses are made.
         loop.call_soon(_resolve, done)
+        if handovers:
+            await self._hand_over(worker, connection, handovers)
+
+    async def _hand_over(
+        self, worker: Worker, connection: psycopg.AsyncConnection[Any], items: list[BatchItem]
+    ) -> None:
+        """One statement more for locks with waiters. The round before it is committed, and this may take several
+        commits, so after a failure the outcome is unknown: none of the requests may run again."""
+        worker.batch, worker.since = items, asyncio.get_running_loop().time()
+        try:
+            operation = resolve_handovers(self._statement, [item.request for item in items])
+            results = await run_async(connection, operation)
+        except Exception as error:
+            if worker in self._busy:
+                self._log_unavailable(items, str(error))
+                _fail(items, lambda: Unavailable(str(error)))
+                await worker.connection.close()
+            return
+        if worker not in self._busy:
+            return
+        for item, result in zip(items, results, strict=True):
+            if result is None:
+                self._requeue(item)
+        _resolve([(item, result) for item, result in zip(items, results, strict=True) if result is not None])
+
+    def _requeue(self, item: BatchItem) -> None:
+        """In front, for the next round."""
+        if item.rounds < MAX_ROUNDS:
+            item.rounds += 1
+            self._waiting.appendleft(item)
+        else:
+            item.fail(RolledBack("out of retries"))
 
     async def _handle_failure(self, worker: Worker, connection: psycopg.AsyncConnection[Any], error: Exception) -> None:
         if _was_rolled_back(connection, error):

@@ -36,7 +36,6 @@ class Reason(StrEnum):
     TOKEN = "token"  # noqa: S105 -- a label of a metric
     BODY = "body"
     VALUES = "values"
-    SETTLE = "settle"
     STATEMENT = "statement"
 
 

@@ -145,7 +145,7 @@ def create_long_texts(space: Space, person: User) -> None:
             [
                 requests.ForceRelease(
                     digest=None, space_id=space.pk, actor_id=person.pk, actor_name=person.username, channel="web",
-                    name=names[1], guard=taken.fencing_token, reason=LONG_REASON,
+                    name=names[1], expected_fencing_token=taken.fencing_token, reason=LONG_REASON,
                 )
             ]
         )

@@ -15,7 +15,7 @@ MAX_WAIT = 45
 
 @dataclass(frozen=True)
 class Told:
-    """What a contender was told in a round."""
+    """The answer to a contender in a round."""
 
     contender: int
     status: str
@@ -33,7 +33,7 @@ class Contender(Protocol):
 
 
 def race(make: Callable[..., Contender], *arguments: Any, contenders: int, rounds: int) -> list[list[Told]]:
-    """What everybody was told, round by round."""
+    """The answers to all workers, round by round."""
     spawn = multiprocessing.get_context("spawn")
     start, answers = spawn.Barrier(contenders), spawn.SimpleQueue()
     processes = [
@@ -42,28 +42,28 @@ def race(make: Callable[..., Contender], *arguments: Any, contenders: int, round
     ]
     for process in processes:
         process.start()
-    told = [answers.get() for _process in processes]
+    results = [answers.get() for _process in processes]
     for process in processes:
         process.join(MAX_WAIT)
         assert process.exitcode == 0
-    problems = [answer for answer in told if isinstance(answer, str)]
+    problems = [answer for answer in results if isinstance(answer, str)]
     assert not problems, problems
-    return [list(together) for together in zip(*told, strict=True)]
+    return [list(together) for together in zip(*results, strict=True)]
 
 
 def _contend(make: Callable[..., Contender], arguments: Any, number: int, rounds: int, start: Barrier, answers: Any):
-    """Always puts one answer: a list of what it was told, or why there is none."""
+    """Always puts one answer: a list of its results, or the error."""
     try:
         contender = make(number, *arguments)
-        told = []
+        results = []
         for turn in range(rounds):
             start.wait(MAX_WAIT)
-            told.append(contender.claim(owner=f"contender-{number}", metadata=f"round {turn}"))
+            results.append(contender.claim(owner=f"contender-{number}", metadata=f"round {turn}"))
             start.wait(MAX_WAIT)
-            if told[-1].status == "acquired":
+            if results[-1].status == "acquired":
                 contender.let_go()
         contender.close()
-        answers.put(told)
+        answers.put(results)
     except BaseException as error:
         start.abort()
         answers.put(f"contender {number}: {error!r}")

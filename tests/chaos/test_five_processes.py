@@ -1,4 +1,4 @@
-"""Five processes claim one name at once, a hundred rounds: one winner each, and everybody else is told who."""
+"""Five processes acquire one name at once, a hundred rounds: one winner each, and the others get its owner."""
 
 from itertools import pairwise
 
@@ -46,10 +46,10 @@ class ThroughTheEngine:
 def assert_one_winner_each(rounds: list[list[Told]]) -> None:
     assert len(rounds) == ROUNDS
     tokens = []
-    for turn, told in enumerate(rounds):
-        (winner,) = [one for one in told if one.status == "acquired"]
+    for turn, results in enumerate(rounds):
+        (winner,) = [one for one in results if one.status == "acquired"]
         assert (winner.owner, winner.metadata) == (f"contender-{winner.contender}", f"round {turn}")
-        losers = [one for one in told if one is not winner]
+        losers = [one for one in results if one is not winner]
         assert len(losers) == CONTENDERS - 1
         for loser in losers:
             assert (loser.status, loser.owner, loser.metadata) == ("held", winner.owner, winner.metadata)
@@ -58,5 +58,5 @@ def assert_one_winner_each(rounds: list[list[Told]]) -> None:
     assert all(later > earlier for earlier, later in pairwise(tokens))
 
 
-def test_through_the_engine(worker_token):
+def test_five_processes_through_the_engine(worker_token):
     assert_one_winner_each(race(ThroughTheEngine, worker_token, contenders=CONTENDERS, rounds=ROUNDS))

@@ -47,7 +47,7 @@ class Database:
 @dataclass
 class Storm:
     """Workers that take locks of their own names and release every other one, until the server fails them.
-    What a worker asked for without hearing back is in `unknown`: it may or may not have happened."""
+    Requests without an answer are in `unknown`: they may or may not have taken effect."""
 
     port: int
     token: str

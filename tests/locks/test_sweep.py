@@ -119,11 +119,11 @@ def test_concurrent_sweeps_record_each_expiry_once(engine: Engine) -> None:
     pass_seconds(2)
     swept: list[int] = []
 
-    def sweep_in_batches() -> None:
+    def sweep_in_thread() -> None:
         swept.append(run(sweep(batch=100)))
         connection.close()
 
-    sweeps = [threading.Thread(target=sweep_in_batches) for _ in range(4)]
+    sweeps = [threading.Thread(target=sweep_in_thread) for _ in range(4)]
     for thread in sweeps:
         thread.start()
     for thread in sweeps:

@@ -19,7 +19,7 @@ from locks.services.audit import Actor
 from locks.token_format import parse
 from tests import database
 from tests.conftest import PASSWORD, issue
-from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
+from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 from tests.polling import until
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -92,10 +92,10 @@ def change_in_console(superuser, user, **form):
 def test_two_superusers_who_demote_each_other_leave_one(root, bob):
     User.objects.update(is_superuser=True, is_staff=True)
     demote_bob, demote_root = (change_in_console(*pair, is_active="on") for pair in ((root, bob), (bob, root)))
-    with meanwhile() as other:
+    with concurrent_session() as other:
         with transaction.atomic():
             assert demote_bob() == 302
-            refused = other.waits(demote_root)
+            refused = other.run_blocked(demote_root)
         assert refused.result(20) == 200
     assert list(User.objects.filter(is_superuser=True, is_staff=True)) == [root]
 
@@ -103,10 +103,10 @@ def test_two_superusers_who_demote_each_other_leave_one(root, bob):
 def test_while_an_admin_leaves_the_other_is_not_made_inactive(blue, alice, olga, root):
     Membership.objects.filter(user=olga).update(role=Role.ADMIN)
     make_inactive = change_in_console(root, olga)
-    with meanwhile() as superuser:
+    with concurrent_session() as superuser:
         with transaction.atomic():
             members.leave(actor=Actor.of_user(alice), team=blue, member=alice)
-            refused = superuser.waits(make_inactive)
+            refused = superuser.run_blocked(make_inactive)
         assert refused.result(20) == 200
     assert User.objects.get(pk=olga.pk).is_active
 
@@ -138,12 +138,12 @@ def test_of_two_concurrent_requests_for_a_name_one_gets_an_error(blue, alice):
 
     with (
         psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other,
-        meanwhile() as first,
-        meanwhile() as second,
+        concurrent_session() as first,
+        concurrent_session() as second,
     ):
         other.execute("SELECT FROM octo_team FOR UPDATE")
-        joined = first.waits(joins, browsers[0])
-        refused = second.starts(joins, browsers[1])
+        joined = first.run_blocked(joins, browsers[0])
+        refused = second.start(joins, browsers[1])
         while len(second.waiting()) < 2:
             assert not refused.done()
         other.rollback()
@@ -160,9 +160,9 @@ def test_of_two_concurrent_requests_for_a_name_one_gets_an_error(blue, alice):
 def test_an_address_taken_meanwhile_is_rejected_like_any_other(alice, bob):
     browser = Client(raise_request_exception=False)
     browser.force_login(bob)
-    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as person:
+    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, concurrent_session() as person:
         other.execute("UPDATE octo_user SET email = 'us@example.com' WHERE username = 'alice'")
-        changing = person.waits(browser.post, "/ui/account/profile", {"email": "us@example.com"})
+        changing = person.run_blocked(browser.post, "/ui/account/profile", {"email": "us@example.com"})
         other.commit()
         reply = changing.result(MAX_WAIT)
     assert (reply.status_code, "Somebody else has this address" in reply.content.decode()) == (422, True)
@@ -208,10 +208,10 @@ def test_an_admin_demoted_before_an_action_is_rejected(blue, space, alice, worke
 def test_an_admin_demoted_meanwhile_is_rejected(blue, space, alice):
     browser = Client(raise_request_exception=False)
     browser.force_login(alice)
-    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as person:
+    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, concurrent_session() as person:
         other.execute("SELECT FROM octo_team FOR UPDATE")
         form = {"url": "https://hooks.example/in", "kinds": ["expired"]}
-        creating = person.waits(browser.post, "/ui/blue/main/webhooks/new", form)
+        creating = person.run_blocked(browser.post, "/ui/blue/main/webhooks/new", form)
         other.execute("UPDATE octo_membership SET role = 'viewer'")
         other.commit()
         assert creating.result(MAX_WAIT).status_code == 403
@@ -226,9 +226,9 @@ def test_a_token_revoked_meanwhile_issues_no_other(space):
         body = {"name": "successor", "scopes": ["tokens:manage"]}
         return Client(headers=headers).post("/tokens", body, content_type="application/json")
 
-    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, meanwhile() as program:
+    with psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other, concurrent_session() as program:
         other.execute("SELECT FROM octo_team FOR UPDATE")
-        issuing = program.waits(issues)
+        issuing = program.run_blocked(issues)
         other.execute("UPDATE octo_token SET revoked_at = now()")
         other.commit()
         assert issuing.result(MAX_WAIT).status_code == 401
@@ -301,13 +301,13 @@ def test_a_claim_that_waited_while_its_token_was_revoked_is_released_too(space, 
     Lock.objects.create(space=space, name="job")
     with (
         psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other,
-        meanwhile() as worker,
-        meanwhile() as person,
+        concurrent_session() as worker,
+        concurrent_session() as person,
     ):
         other.execute("SELECT FROM octo_lock WHERE name = 'job' FOR UPDATE")
-        claimed = worker.waits(claim, worker_token, "job")
+        claimed = worker.run_blocked(claim, worker_token, "job")
         tokens.revoke(actor=Actor.of_user(alice), token=token)
-        releasing = person.starts(
+        releasing = person.start(
             force_release.force_release_all, actor=Actor.of_user(alice), space=space, token=token, reason="lost"
         )
         time.sleep(0.3)
@@ -323,12 +323,12 @@ def test_a_space_in_which_somebody_claims_at_that_moment_is_not_archived(blue, s
     Lock.objects.create(space=space, name="job")
     with (
         psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as other,
-        meanwhile() as worker,
-        meanwhile() as person,
+        concurrent_session() as worker,
+        concurrent_session() as person,
     ):
         other.execute("SELECT FROM octo_lock WHERE name = 'job' FOR UPDATE")
-        claimed = worker.waits(claim, worker_token, "job")
-        archiving = person.starts(spaces.archive, actor=Actor.of_user(alice), by=alice, space=space, release=False)
+        claimed = worker.run_blocked(claim, worker_token, "job")
+        archiving = person.start(spaces.archive, actor=Actor.of_user(alice), by=alice, space=space, release=False)
         while not Space.objects.filter(pk=space.pk, archived_at__isnull=False).exists():
             assert not archiving.done()
         other.rollback()

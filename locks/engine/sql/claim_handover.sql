@@ -1,51 +1,49 @@
--- Pick up: the leases that requests waiting at this server were handed, each from now on as long as it asked for.
+-- Claims the leases that were handed over to requests waiting at this server process: each gets its full TTL from now.
 --
--- $1 is the server. A row for each that was handed one, `acquired`, or `lapsed` if it came too late. Locks first, then the
--- clock, as in acquire.sql. The history has these leases already; whoever picks one up only prolongs it. A lock that
--- somebody is working on is left for the next time: the others have no time to wait for it.
+-- $1 is the server process. One row for each handover: `acquired`, or `handover_expired` if it is too late. The rows are
+-- locked first, then the clock is read, as in acquire.sql. The history has these leases already, so nothing is recorded. A
+-- lock whose row is locked by another transaction is left for the next time, so that the others do not wait for it.
 WITH handed AS MATERIALIZED (
-    SELECT waiter.id, waiter.space_id, waiter.name, waiter.handed_lease_id AS lease_id, waiter.ttl_seconds, waiter.queue_seq
-    FROM octo_waiter AS waiter
-    WHERE waiter.server_id = $1::uuid AND waiter.handed_lease_id IS NOT NULL
+    SELECT id, space_id, name, handed_lease_id, ttl_seconds, queue_seq
+    FROM octo_waiter
+    WHERE server_id = $1::uuid AND handed_lease_id IS NOT NULL
 ),
 locked AS MATERIALIZED (
     SELECT
-        handed.id AS waiter_id, handed.queue_seq, handed.ttl_seconds AS wanted_seconds,
-        lock.lease_id IS NOT DISTINCT FROM handed.lease_id AS is_theirs, lock.*
+        handed.id AS waiter_id, handed.queue_seq, handed.ttl_seconds AS requested_ttl_seconds,
+        lock.lease_id IS NOT DISTINCT FROM handed.handed_lease_id AS is_own, lock.*
     FROM handed
     JOIN octo_lock AS lock ON lock.space_id = handed.space_id AND lock.name = handed.name
     ORDER BY lock.space_id, lock.name
     FOR NO KEY UPDATE OF lock SKIP LOCKED
 ),
 clock AS MATERIALIZED (
-    SELECT clock_timestamp() AS now, waited_for FROM (SELECT count(*) AS waited_for FROM locked) AS all_locked
+    SELECT clock_timestamp() AS now, locked_rows FROM (SELECT count(*) AS locked_rows FROM locked) AS all_locked
 ),
-decided AS MATERIALIZED (
+decision AS MATERIALIZED (
     SELECT
         locked.*, clock.now,
-        CASE WHEN locked.is_theirs AND locked.expires_at > clock.now THEN 'acquired' ELSE 'handover_expired' END AS verdict,
-        -- A retry with the same key may have prolonged it already.
-        greatest(locked.expires_at, least(
-            clock.now + locked.wanted_seconds * interval '1 second',
-            locked.acquired_at + space.max_hold_seconds * interval '1 second'
-        )) AS until
+        CASE WHEN locked.is_own AND locked.expires_at > clock.now THEN 'acquired' ELSE 'handover_expired' END AS verdict,
+        -- A retry with the same idempotency key may have extended it already.
+        greatest(locked.expires_at, octo_lease_expiry(
+            clock.now, locked.requested_ttl_seconds, locked.acquired_at, space.max_hold_seconds)) AS new_expires_at
     FROM locked
     CROSS JOIN clock
     JOIN octo_space AS space ON space.id = locked.space_id
 ),
-prolonged AS (
+extended AS (
     UPDATE octo_lock AS lock SET
-        expires_at = decided.until, renewed_at = greatest(lock.renewed_at, decided.now),
-        next_sweep_at = decided.until, updated_at = decided.now
-    FROM decided
-    WHERE lock.id = decided.id AND decided.verdict = 'acquired'
+        expires_at = decision.new_expires_at, renewed_at = greatest(lock.renewed_at, decision.now),
+        next_sweep_at = decision.new_expires_at, updated_at = decision.now
+    FROM decision
+    WHERE lock.id = decision.id AND decision.verdict = 'acquired'
 ),
-answered AS (
-    DELETE FROM octo_waiter AS waiter USING decided WHERE waiter.id = decided.waiter_id
+dequeued AS (
+    DELETE FROM octo_waiter AS waiter USING decision WHERE waiter.id = decision.waiter_id
 )
 SELECT
     waiter_id, queue_seq, verdict, name,
-    -- Whoever came too late may find somebody else's there.
+    -- If it is too late, the lease may be another's.
     CASE WHEN verdict = 'acquired' THEN lease_id END AS lease_id,
-    fencing_token, holder_id, owner, metadata, acquired_at, until AS expires_at, now, space_id
-FROM decided
+    fencing_token, holder_id, owner, metadata, acquired_at, new_expires_at AS expires_at, now, space_id
+FROM decision

@@ -1,7 +1,6 @@
--- How many statements of this database were under way at a moment and still are. Changes nothing.
+-- How many statements of this database that began before a moment are still running. $1 the moment.
 --
--- $1 the moment. Each statement of the engine is a transaction of its own, so one that began later has seen all that was
--- committed until then.
+-- Each statement of the engine is a transaction of its own, so one that began later has seen everything committed before.
 SELECT count(*)::int
 FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'

@@ -1,7 +1,7 @@
--- Counts the live locks of spaces that were used lately, so that acquire can hold their limits without counting.
+-- Counts the live locks of spaces that were used lately, so that acquire can enforce their limits without counting.
 --
--- $1 is an array of space ids. A count less than a second old is left alone, and so is one that another server is
--- just writing. Beyond the limit the exact number does not matter.
+-- $1 is an array of space ids. A count less than a second old is kept, and so is one that another server is writing.
+-- Beyond the limit the exact number does not matter.
 WITH due AS MATERIALIZED (
     SELECT space.id AS space_id, space.max_live_locks
     FROM octo_space AS space
@@ -18,7 +18,8 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT FROM octo_lock AS lock
         WHERE lock.space_id = due.space_id AND lock.lease_id IS NOT NULL AND lock.expires_at > now()
-          AND (lock.bound_session_id IS NULL OR lock.bound_session_id <> ALL (ARRAY(SELECT id FROM octo_expired_session)))
+          AND (lock.bound_session_id IS NULL
+               OR lock.bound_session_id <> ALL (ARRAY(SELECT id FROM octo_expired_session)))
         LIMIT due.max_live_locks
     ) AS held
 ) AS live

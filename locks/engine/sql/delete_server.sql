@@ -1,2 +1,2 @@
--- Retire: a server that stops, and whose requests have left every line, says that it is gone. $1 is the server.
+-- Removes a server process that stops, after its requests have left every queue. $1 is the server process.
 DELETE FROM octo_server_process WHERE id = $1::uuid

@@ -1,7 +1,7 @@
--- Ends backends that did not answer on this program's earlier connections for the same purpose. Whatever they were asked for,
--- they do not begin it any more.
+-- Ends backends that did not answer on earlier connections of this process for the same purpose, so that the statements
+-- that they were sent do not run any more.
 --
--- $1 their process ids. Whether they are still ours shows in their name: a number may be another's by now.
+-- $1 their process ids. The application name shows that they are still ours: a process id may have been reused.
 SELECT pg_terminate_backend(pid)
 FROM pg_stat_activity
 WHERE pid = ANY ($1::int[]) AND pid <> pg_backend_pid() AND datname = current_database()

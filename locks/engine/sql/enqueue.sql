@@ -1,124 +1,113 @@
--- Stand in line: a place for each request of the batch, in its order. One row a request.
+-- Enqueue: adds each request of the batch to the queue of its name. One row for each request, in its order.
 --
--- $1 is a JSON array of requests.Wait. The lock is locked first, then told who came last, and only then the place is
--- given out: so the order of the places of a name is that in which their transactions commit, and whoever frees the lock
--- afterwards sees on its row that somebody waits (end_and_hand_over.sql). A lock that has become free in the meantime, and is nobody
--- else's turn, is not waited for: the verdict is `again`, as it is for whatever acquire has its own words for.
+-- $1 is a JSON array of requests.Enqueue. The lock is locked first, then its `last_waiter_id` is set, and only then the id
+-- of the waiter is assigned: so the order of the ids of a name is that in which their transactions commit, and a
+-- statement that frees the lock afterwards sees on its row that a request waits (end_and_hand_over.sql). A lock that has
+-- become free meanwhile, and is not the turn of another waiter, is not waited for: the verdict is `retry`, as it is for
+-- everything that acquire answers itself.
 --
--- Nobody waits here for a lock that somebody is working on, since the others of the batch would wait along: the verdict is
--- `busy`, and there is no place yet, but an queue_seq, with which it is to come back.
+-- This statement does not wait for locked rows, since all requests of the batch would wait: the verdict is `row_locked`
+-- and the request is not in the queue, but gets a `queue_seq` to come back with.
 --
--- A retry (the same token and Idempotency-Key) takes over the place that its first try has, with its seniority. The place
--- gets a new id by that: whatever the first try, or whoever acts for it, still does with the old one concerns nobody any
--- more. A request that lost its place and comes back takes nothing from a retry: it is told `taken_over`.
-WITH caller AS MATERIALIZED (
+-- A retry (same token and idempotency key) takes over the entry of its first attempt, with its position. The entry gets
+-- a new id, so what the first attempt still does with the old id has no effect. A request that lost its entry and
+-- comes back (`is_requeue`) takes nothing from a retry: the verdict is `superseded`.
+WITH auth AS MATERIALIZED (
     SELECT
-        request.n, request.name, request.server_id, request.wait_ms, request.queue_seq, request.is_requeue,
-        request.request_id,
-        request.channel, request.address, request.metadata, request.lock_delay_seconds, request.session_id,
+        request.index, request.name, request.server_id, request.wait_ms, request.queue_seq, request.is_requeue,
+        request.request_id, request.channel, request.address, request.metadata, request.lock_delay_seconds,
+        request.session_id,
         CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
-        coalesce(request.owner, session.owner, live.token_name) AS owner,
-        coalesce(request.ttl_seconds, live.default_ttl_seconds) AS ttl_seconds,
-        live.token_id, live.space_id, space.max_waiters_per_name, space.max_waiters
+        auth.owner, auth.ttl_seconds, auth.token_id, auth.space_id, space.max_waiters_per_name, space.max_waiters
     FROM json_to_recordset($1::json) AS request (
-        n int, digest text, request_id text, channel text, address inet, name text COLLATE "C", ttl_seconds int,
+        index int, digest text, request_id text, channel text, address inet, name text COLLATE "C", ttl_seconds int,
         metadata text, owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean,
         idempotency_digest text, request_digest text, server_id uuid, wait_ms bigint, queue_seq bigint,
         is_requeue boolean
     )
-    CROSS JOIN LATERAL (
-        SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(request.digest, 'hex') LIMIT 1
-    ) AS live
-    JOIN octo_space AS space ON space.id = live.space_id
-    LEFT JOIN LATERAL (
-        -- By its id alone: a token can have many, and this may be planned when it has none.
-        SELECT token_id, owner, least(ended_at, expires_at) AS effective_expires_at FROM octo_session
-        WHERE octo_session.id = request.session_id LIMIT 1
-    ) AS session ON session.token_id = live.token_id
-    WHERE 'locks:write' = ANY (live.scopes)
-      AND octo_name_matches_prefixes(request.name, live.prefixes)
-      AND coalesce(request.ttl_seconds <= live.max_ttl_seconds, true)
-      AND coalesce(char_length(request.metadata) <= live.max_metadata_length, true)
-      AND (request.session_id IS NULL OR session.effective_expires_at > clock_timestamp())
+    CROSS JOIN LATERAL octo_acquire_auth(
+        request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
+    JOIN octo_space AS space ON space.id = auth.space_id
+    WHERE auth.refusal IS NULL
 ),
-seen AS MATERIALIZED (
-    SELECT caller.*, lock.id
-    FROM caller
+snapshot AS MATERIALIZED (
+    SELECT auth.*, lock.id
+    FROM auth
     CROSS JOIN LATERAL (
-        SELECT id FROM octo_lock WHERE octo_lock.space_id = caller.space_id AND octo_lock.name = caller.name LIMIT 1
+        SELECT id FROM octo_lock WHERE octo_lock.space_id = auth.space_id AND octo_lock.name = auth.name LIMIT 1
     ) AS lock
 ),
 locked AS MATERIALIZED (
     SELECT
-        seen.*, lock.expires_at, lock.last_waiter_id,
-        coalesce(lock.available_at, lock.expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
-        lock.token_id = seen.token_id AND lock.idempotency_digest = seen.idempotency_digest AS is_theirs
-    FROM seen
-    JOIN octo_lock AS lock ON lock.id = seen.id
-    ORDER BY seen.space_id, seen.name, seen.n
+        snapshot.*, lock.expires_at, lock.last_waiter_id,
+        octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds) AS available_at,
+        lock.token_id = snapshot.token_id AND lock.idempotency_digest = snapshot.idempotency_digest AS is_own
+    FROM snapshot
+    JOIN octo_lock AS lock ON lock.id = snapshot.id
+    ORDER BY snapshot.space_id, snapshot.name, snapshot.index
     FOR NO KEY UPDATE OF lock SKIP LOCKED
 ),
 clock AS MATERIALIZED (
-    SELECT clock_timestamp() AS now, waited_for FROM (SELECT count(*) AS waited_for FROM locked) AS all_locked
+    SELECT clock_timestamp() AS now, locked_rows FROM (SELECT count(*) AS locked_rows FROM locked) AS all_locked
 ),
--- Counted once for all of the batch, and no further than the limit.
-everybody AS MATERIALIZED (
-    SELECT space.space_id, in_line.number
+-- Counted once for the whole batch, and no further than the limit.
+space_count AS MATERIALIZED (
+    SELECT space.space_id, queue.length
     FROM (SELECT DISTINCT space_id, max_waiters FROM locked) AS space
     CROSS JOIN LATERAL (
-        SELECT count(*) AS number
+        SELECT count(*) AS length
         FROM (
             SELECT FROM octo_waiter AS waiter WHERE waiter.space_id = space.space_id LIMIT space.max_waiters
         ) AS waiter
-    ) AS in_line
+    ) AS queue
 ),
 counted AS MATERIALIZED (
     SELECT
-        locked.*, clock.now, everybody.number AS in_space, here.number AS before,
-        first_try.id AS known_id, first_try.request_digest AS known_digest,
-        row_number() OVER (PARTITION BY locked.id ORDER BY locked.n) AS nth_here,
-        row_number() OVER (PARTITION BY locked.space_id ORDER BY locked.n) AS nth_in_space
+        locked.*, clock.now, space_count.length AS waiters_in_space, queue.ahead,
+        first_attempt.id AS first_attempt_id, first_attempt.request_digest AS first_attempt_digest,
+        row_number() OVER (PARTITION BY locked.id ORDER BY locked.index) AS nth_of_name,
+        row_number() OVER (PARTITION BY locked.space_id ORDER BY locked.index) AS nth_in_space
     FROM locked
-    JOIN everybody USING (space_id)
+    JOIN space_count USING (space_id)
     CROSS JOIN clock
     CROSS JOIN LATERAL (
-        SELECT count(*) AS number FROM octo_waiter AS waiter
+        SELECT count(*) AS ahead FROM octo_waiter AS waiter
         WHERE waiter.space_id = locked.space_id AND waiter.name = locked.name AND waiter.handed_lease_id IS NULL
           AND coalesce(waiter.queue_seq < locked.queue_seq, true)
-    ) AS here
+    ) AS queue
     LEFT JOIN LATERAL (
         SELECT waiter.id, waiter.request_digest FROM octo_waiter AS waiter
         WHERE locked.idempotency_digest IS NOT NULL
           AND waiter.space_id = locked.space_id AND waiter.name = locked.name AND waiter.token_id = locked.token_id
           AND waiter.idempotency_digest = locked.idempotency_digest AND waiter.handed_lease_id IS NULL
         LIMIT 1
-    ) AS first_try ON true
+    ) AS first_attempt ON true
 ),
-decided AS MATERIALIZED (
+decision AS MATERIALIZED (
     SELECT
         counted.*,
         CASE
-            WHEN is_theirs AND expires_at > now THEN 'retry'
-            WHEN known_id IS NOT NULL THEN
+            WHEN is_own AND expires_at > now THEN 'retry'
+            WHEN first_attempt_id IS NOT NULL THEN
                 CASE
-                    WHEN known_digest IS DISTINCT FROM request_digest THEN 'idempotency_conflict'
+                    WHEN first_attempt_digest IS DISTINCT FROM request_digest THEN 'idempotency_conflict'
                     WHEN is_requeue THEN 'superseded'
-                    WHEN nth_here = 1 THEN 'waiting'
+                    WHEN nth_of_name = 1 THEN 'waiting'
                     ELSE 'retry'
                 END
-            WHEN NOT coalesce(available_at > now, false) AND last_waiter_id IS NULL AND nth_here = 1 THEN 'retry'
-            WHEN before + nth_here > max_waiters_per_name THEN 'queue_full'
-            WHEN in_space + nth_in_space > max_waiters THEN 'queue_full'
+            WHEN NOT coalesce(available_at > now, false) AND last_waiter_id IS NULL AND nth_of_name = 1 THEN 'retry'
+            WHEN ahead + nth_of_name > max_waiters_per_name THEN 'queue_full'
+            WHEN waiters_in_space + nth_in_space > max_waiters THEN 'queue_full'
             WHEN coalesce(available_at > now, false) OR last_waiter_id IS NOT NULL THEN 'waiting'
             ELSE 'retry'
         END AS verdict
     FROM counted
 ),
-placed AS MATERIALIZED (
+new_waiter AS MATERIALIZED (
     SELECT in_order.*, nextval('octo_waiter_id_seq') AS waiter_id
-    FROM (SELECT * FROM decided WHERE verdict = 'waiting' AND known_id IS NULL ORDER BY n) AS in_order
+    FROM (SELECT * FROM decision WHERE verdict = 'waiting' AND first_attempt_id IS NULL ORDER BY index) AS in_order
 ),
 inserted AS (
     INSERT INTO octo_waiter (
@@ -126,43 +115,44 @@ inserted AS (
         lock_delay_seconds, idempotency_digest, request_digest, request_id, channel, address, enqueued_at, deadline_at
     )
     SELECT
-        waiter_id, coalesce(queue_seq, waiter_id), space_id, name, server_id, token_id, session_id, bound_session_id, owner,
-        metadata, ttl_seconds, lock_delay_seconds, idempotency_digest, request_digest, request_id, channel, address, now,
-        now + wait_ms * interval '1 millisecond'
-    FROM placed
+        waiter_id, coalesce(queue_seq, waiter_id), space_id, name, server_id, token_id, session_id, bound_session_id,
+        owner, metadata, ttl_seconds, lock_delay_seconds, idempotency_digest, request_digest, request_id, channel,
+        address, now, now + wait_ms * interval '1 millisecond'
+    FROM new_waiter
 ),
-taken_over AS (
+replaced AS (
     UPDATE octo_waiter AS waiter SET
-        id = nextval('octo_waiter_id_seq'), server_id = decided.server_id, request_id = decided.request_id, address = decided.address,
-        deadline_at = decided.now + decided.wait_ms * interval '1 millisecond'
-    FROM decided
-    WHERE waiter.id = decided.known_id AND decided.verdict = 'waiting' AND waiter.handed_lease_id IS NULL
-    RETURNING waiter.id, waiter.queue_seq, decided.known_id
+        id = nextval('octo_waiter_id_seq'), server_id = decision.server_id, request_id = decision.request_id,
+        address = decision.address, deadline_at = decision.now + decision.wait_ms * interval '1 millisecond'
+    FROM decision
+    WHERE waiter.id = decision.first_attempt_id AND decision.verdict = 'waiting' AND waiter.handed_lease_id IS NULL
+    RETURNING waiter.id, waiter.queue_seq, decision.first_attempt_id
 ),
 marked AS (
     UPDATE octo_lock AS lock SET last_waiter_id = latest.waiter_id, updated_at = latest.now
-    FROM (SELECT id, max(waiter_id) AS waiter_id, max(now) AS now FROM placed GROUP BY id) AS latest
+    FROM (SELECT id, max(waiter_id) AS waiter_id, max(now) AS now FROM new_waiter GROUP BY id) AS latest
     WHERE lock.id = latest.id
 )
 SELECT
-    request.n,
+    request.index,
     CASE
-        WHEN decided.verdict = 'waiting' AND placed.n IS NULL AND taken_over.id IS NULL THEN 'retry'
-        WHEN decided.n IS NULL AND seen.n IS NOT NULL THEN 'row_locked'
-        ELSE coalesce(decided.verdict, 'retry')
+        WHEN decision.verdict = 'waiting' AND new_waiter.index IS NULL AND replaced.id IS NULL THEN 'retry'
+        WHEN decision.index IS NULL AND snapshot.index IS NOT NULL THEN 'row_locked'
+        ELSE coalesce(decision.verdict, 'retry')
     END AS verdict,
-    coalesce(placed.waiter_id, taken_over.id) AS waiter_id,
+    coalesce(new_waiter.waiter_id, replaced.id) AS waiter_id,
     CASE
-        WHEN decided.n IS NULL AND seen.n IS NOT NULL THEN coalesce(seen.queue_seq, nextval('octo_waiter_id_seq'))
-        ELSE coalesce(placed.queue_seq, placed.waiter_id, taken_over.queue_seq)
+        WHEN decision.index IS NULL AND snapshot.index IS NOT NULL
+            THEN coalesce(snapshot.queue_seq, nextval('octo_waiter_id_seq'))
+        ELSE coalesce(new_waiter.queue_seq, new_waiter.waiter_id, replaced.queue_seq)
     END AS queue_seq,
-    taken_over.known_id AS replaced_waiter_id,
-    (decided.before + decided.nth_here)::int AS position,
-    decided.space_id,
+    replaced.first_attempt_id AS replaced_waiter_id,
+    (decision.ahead + decision.nth_of_name)::int AS position,
+    decision.space_id,
     clock_timestamp() AS now
-FROM json_to_recordset($1::json) AS request (n int)
-LEFT JOIN seen USING (n)
-LEFT JOIN decided USING (n)
-LEFT JOIN placed USING (n)
-LEFT JOIN taken_over ON taken_over.known_id = decided.known_id
-ORDER BY request.n
+FROM json_to_recordset($1::json) AS request (index int)
+LEFT JOIN snapshot USING (index)
+LEFT JOIN decision USING (index)
+LEFT JOIN new_waiter USING (index)
+LEFT JOIN replaced ON replaced.first_attempt_id = decision.first_attempt_id
+ORDER BY request.index

@@ -1,20 +1,19 @@
--- The names for which requests wait at this server although nobody holds them any more: a lease ran out, alone or with its
--- session, was not picked up, or a delay is over. To be settled.
+-- Names that requests wait for at this server process although they are free: a lease expired, alone or with its session, was
+-- not claimed, or a lock delay is over. They have to be handed over.
 --
--- $1 is the server. A lock that somebody is working on is passed over: settling it would make the others wait.
+-- $1 is the server process. A lock whose row is locked by another transaction is skipped.
 SELECT lock.space_id, lock.name
 FROM (
     SELECT DISTINCT space_id, name FROM octo_waiter WHERE server_id = $1::uuid AND handed_lease_id IS NULL
-) AS waited_for
+) AS queue
 CROSS JOIN LATERAL (
     SELECT octo_lock.space_id, octo_lock.name
     FROM octo_lock
-    WHERE octo_lock.space_id = waited_for.space_id AND octo_lock.name = waited_for.name
+    WHERE octo_lock.space_id = queue.space_id AND octo_lock.name = queue.name
       AND coalesce(
-          coalesce(
-              octo_lock.available_at,
-              octo_effective_expiry(octo_lock.expires_at, octo_lock.bound_session_id) + octo_lock.lock_delay_seconds * interval '1 second'
-          ) <= clock_timestamp(),
+          octo_available_at(
+              octo_lock.available_at, octo_effective_expiry(octo_lock.expires_at, octo_lock.bound_session_id),
+              octo_lock.lock_delay_seconds) <= clock_timestamp(),
           true)
     LIMIT 1
     FOR NO KEY UPDATE SKIP LOCKED

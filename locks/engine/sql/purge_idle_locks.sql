@@ -1,10 +1,10 @@
--- Removes lock rows that have been free for long. One row: how many went, and the id to go on after, if any.
+-- Deletes lock rows that have been free for long. One row: how many, and the id to continue after, if there are more.
 --
--- $1 the id to go on after · $2 how many days make a row idle · $3 the most rows to remove
+-- $1 the id to continue after · $2 after how many days a row is idle · $3 the maximum number of rows to delete
 --
--- The row carries the fencing token, and what stands in for it afterwards is the clock: see octo_next_fencing_token.
--- So a row stays as long as its token is not a day behind the clock. An acquire that was waiting for the row finds it
--- gone and goes again; one that meets it locked waits for this statement only, which itself waits for nobody.
+-- The row carries the fencing token; after that the clock takes its place (octo_next_fencing_token). So a row is kept until
+-- its token is a day behind the clock. An acquire that waited for the row finds it deleted and is tried again; an acquire
+-- that finds it locked waits only for this statement, which itself waits for no row.
 WITH idle AS MATERIALIZED (
     SELECT lock.id
     FROM octo_lock AS lock
@@ -20,7 +20,7 @@ WITH idle AS MATERIALIZED (
     LIMIT $3::int
     FOR UPDATE OF lock SKIP LOCKED
 ),
-removed AS (
+deleted AS (
     DELETE FROM octo_lock AS lock USING idle WHERE lock.id = idle.id
 )
-SELECT count(*)::int AS removed, max(id) AS reached FROM idle
+SELECT count(*)::int AS deleted, max(id) AS last_id FROM idle

@@ -1,7 +1,7 @@
--- Attend: a server says that the requests which wait there are being looked after. One row: what there is to do.
+-- Heartbeat of a server process at which requests wait. One row: how many wait there, and how many were handed a lease.
 --
--- $1 is the server.
-WITH seen AS (
+-- $1 is the server process.
+WITH heartbeat AS (
     INSERT INTO octo_server_process (id, last_heartbeat_at) VALUES ($1::uuid, clock_timestamp())
     ON CONFLICT (id) DO UPDATE SET last_heartbeat_at = clock_timestamp()
 )

@@ -1,2 +1,2 @@
--- The waiters of a server, to find out whose place is gone. $1 is the server.
+-- The waiters of a server process, to find those that have lost their entry. $1 is the server process.
 SELECT id FROM octo_waiter WHERE server_id = $1::uuid

@@ -1,4 +1,4 @@
-"""Another worker, on a thread and a database connection of its own, and a look at whether it is waiting."""
+"""Another worker, on a thread and a database connection of its own, and whether it waits for a lock."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,28 +15,24 @@ from tests import database
 MAX_WAIT = 20
 
 
-class Meanwhile:
+class ConcurrentSession:
     def __init__(self, threads: ThreadPoolExecutor, observer: psycopg.Connection) -> None:
         self._threads = threads
         self._observer = observer
 
-    def starts(self, work: Callable[..., Any], *arguments: Any, **terms: Any) -> "Future[Any]":
-        """Goes on at once; the future has the answer."""
-        return self._threads.submit(work, *arguments, **terms)
+    def start(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> "Future[Any]":
+        """Returns at once; the future has the answer."""
+        return self._threads.submit(work, *arguments, **options)
 
-    def waits(self, work: Callable[..., Any], *arguments: Any, **terms: Any) -> "Future[Any]":
-        """Goes on when the other one is waiting for a lock in the database."""
-        future = self.starts(work, *arguments, **terms)
-        deadline = time.monotonic() + MAX_WAIT
-        while not self.waiting():
-            assert not future.done(), f"it did not wait, but answered {future.result()}"
-            assert time.monotonic() < deadline, "it neither waited nor answered"
-            time.sleep(0.002)
+    def run_blocked(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> "Future[Any]":
+        """Returns when the work waits for a lock in the database; fails if it does not."""
+        future = self.run_until_blocked(work, *arguments, **options)
+        assert self.waiting() or not future.done(), f"it did not wait, but answered {future.result()}"
         return future
 
-    def goes_as_far_as_it_can(self, work: Callable[..., Any], *arguments: Any, **terms: Any) -> "Future[Any]":
-        """Goes on when the other one is waiting for a lock in the database, or has answered."""
-        future = self.starts(work, *arguments, **terms)
+    def run_until_blocked(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> "Future[Any]":
+        """Returns when the work waits for a lock in the database, or is done."""
+        future = self.start(work, *arguments, **options)
         deadline = time.monotonic() + MAX_WAIT
         while not self.waiting() and not future.done():
             assert time.monotonic() < deadline, "it neither waited nor answered"
@@ -44,12 +40,12 @@ class Meanwhile:
         return future
 
     def waiting(self) -> list[int]:
-        """The backends that are waiting for a lock."""
+        """The backends that wait for a lock."""
         query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         return [pid for (pid,) in self._observer.execute(query)]
 
     def end(self, *backends: int) -> None:
-        """Ends backends, and goes on when they are gone."""
+        """Ends backends, and returns when they are gone."""
         for backend in backends:
             self._observer.execute("SELECT pg_terminate_backend(%s, 10000)", [backend])
 
@@ -58,20 +54,20 @@ class Meanwhile:
         return now
 
 
-def _be_patient() -> None:
+def _set_lock_timeout() -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"SET lock_timeout = '{MAX_WAIT}s'")
 
 
 @contextmanager
-def meanwhile() -> Iterator[Meanwhile]:
-    """Waits for as long as the test takes, however slow the machine is; a server's request would give up sooner."""
+def concurrent_session() -> Iterator[ConcurrentSession]:
+    """Its lock timeout is longer than a server's, so that a slow machine does not fail the test."""
     with (
         psycopg.connect(database.conninfo(connection.settings_dict["NAME"]), autocommit=True) as observer,
         ThreadPoolExecutor(max_workers=1) as threads,
     ):
-        threads.submit(_be_patient).result(MAX_WAIT)
+        threads.submit(_set_lock_timeout).result(MAX_WAIT)
         try:
-            yield Meanwhile(threads, observer)
+            yield ConcurrentSession(threads, observer)
         finally:
             threads.submit(connections.close_all).result(MAX_WAIT)

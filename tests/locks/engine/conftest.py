@@ -33,15 +33,15 @@ class Engine:
         return run(acquire([requests.Acquire(digest=self.digest, name=name, **terms)]))[0]
 
     def renew(self, name: str, lease_id: UUID, **terms) -> results.Renewed:
-        asked = requests.Renew(digest=self.digest, name=name, lease_id=lease_id, **terms)
-        return run(renew([asked]))[0]
+        request = requests.Renew(digest=self.digest, name=name, lease_id=lease_id, **terms)
+        return run(renew([request]))[0]
 
     def release(self, name: str, lease_id: UUID) -> results.Released:
         return run(release([requests.Release(digest=self.digest, name=name, lease_id=lease_id)]))[0]
 
     def force_release(self, name: str, **terms) -> results.ForceReleased:
-        asked = requests.ForceRelease(digest=self.digest, name=name, **{"reason": "stuck", **terms})
-        return run(force_release([asked]))[0]
+        request = requests.ForceRelease(digest=self.digest, name=name, **{"reason": "stuck", **terms})
+        return run(force_release([request]))[0]
 
     def inspect(self, name: str) -> results.Inspected:
         return run(inspect([requests.Inspect(digest=self.digest, name=name)]))[0]

@@ -1,4 +1,4 @@
-"""What the engine promises, as the simplest program that keeps the promise. Time is a number of seconds."""
+"""A model of a lock: the simplest program that behaves as the engine must. Time is a number of seconds."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -42,7 +42,7 @@ class Lock:
         return status
 
     def begin(self, lease: Lease) -> None:
-        """The engine has granted this lease; the one before it, if nobody saw its end, ends now."""
+        """The engine has granted this lease; if the end of the one before was not recorded yet, it is now."""
         if self.lease is not None:
             self.events.append(("expired", self.lease.fencing_token))
         self.lease = lease
@@ -50,15 +50,15 @@ class Lock:
         self.events.append(("acquired", lease.fencing_token))
 
     def verdict_of_holder(self, now: int, lease_id: UUID, done: str) -> str:
-        """Of renew and release, which are `done` if the lease is the current one."""
+        """Of renew and release: `done` if the lease is the current one."""
         if self.status(now) != "held":
             return "not_held"
         return done if self.lease.lease_id == lease_id else "held_by_another"
 
-    def verdict_of_force(self, now: int, guard: int | None) -> str:
+    def verdict_of_force(self, now: int, expected: int | None) -> str:
         if self.status(now) != "held":
             return "not_held"
-        return "released" if guard in (None, self.lease.fencing_token) else "fencing_mismatch"
+        return "released" if expected in (None, self.lease.fencing_token) else "fencing_mismatch"
 
     def end(self, now: int, kind: str, delay: int) -> None:
         self.events.append((kind, self.lease.fencing_token))

@@ -13,7 +13,7 @@ def hold(space_id: int, count: int) -> None:
                 renewed_at, expires_at, renewals, next_sweep_at, lock_delay_seconds
             )
             SELECT
-                %s, 'many/' || to_char(number, 'FM000000'), 1, gen_random_uuid(), 'h_of_the_crowd', 1, 'the crowd',
+                %s, 'many/' || to_char(number, 'FM000000'), 1, gen_random_uuid(), 'h_of_many', 1, 'many',
                 3600, now(), now(), now() + interval '1 hour', 0, now() + interval '1 hour', 0
             FROM generate_series(1, %s) AS number
             ORDER BY random()

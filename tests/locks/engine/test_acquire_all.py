@@ -27,23 +27,23 @@ def test_all_names_are_acquired_together_in_the_order_given(engine):
 
 
 def test_one_held_name_blocks_all_and_nothing_is_changed(engine):
-    holder = engine.acquire("b", owner="somebody")
+    holder = engine.acquire("b", owner="holder")
     before = list(Lock.objects.values())
     rows = engine.acquire_all(["a", "b", "c"])
-    assert [(row.verdict, row.name, row.blocks) for row in rows] == [
+    assert [(row.verdict, row.name, row.is_blocking) for row in rows] == [
         ("held", "a", False), ("held", "b", True), ("held", "c", False),
     ]  # fmt: skip
-    assert (rows[1].owner, rows[1].fencing_token) == ("somebody", holder.fencing_token)
+    assert (rows[1].owner, rows[1].fencing_token) == ("holder", holder.fencing_token)
     assert [row.lease_id for row in rows] == [None, None, None]
     assert list(Lock.objects.values()) == before
     assert kinds() == [("acquired", "b")]
 
 
-def test_a_closed_name_blocks_too(engine):
+def test_a_delayed_name_blocks_too(engine):
     lease = engine.acquire("b", lock_delay_seconds=30)
     engine.release("b", lease.lease_id)
     rows = engine.acquire_all(["a", "b"])
-    assert [(row.verdict, row.blocks) for row in rows] == [("held", False), ("held", True)]
+    assert [(row.verdict, row.is_blocking) for row in rows] == [("held", False), ("held", True)]
     assert rows[1].available_at > rows[1].now
 
 
@@ -71,14 +71,14 @@ def test_a_reused_key_with_another_body_is_refused(engine):
     assert [(row.verdict, row.lease_id) for row in rows] == [("idempotency_conflict", None)] * 2
 
 
-def test_a_retry_that_has_lost_some_is_blocked_by_the_rest(engine):
+def test_a_retry_that_has_lost_some_leases_is_blocked_by_the_rest(engine):
     engine.acquire_all(["a", "b"], **KEY)
     engine.force_release("b")
     rows = engine.acquire_all(["a", "b"], **KEY)
-    assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
+    assert [(row.verdict, row.is_blocking) for row in rows] == [("held", True), ("held", False)]
 
 
-def test_where_the_space_goes_by_metadata_the_same_token_keeps_what_it_has(engine, space):
+def test_with_dedupe_by_metadata_the_same_token_keeps_its_leases(engine, space):
     first = engine.acquire("a", metadata="run 7")
     Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
     assert engine.acquire_all(["a", "b"], metadata="run 8")[0].verdict == "held"
@@ -89,7 +89,7 @@ def test_where_the_space_goes_by_metadata_the_same_token_keeps_what_it_has(engin
 def test_a_refusal_marks_the_names_it_is_about(engine, space):
     space.tokens.update(prefixes=["ci/"])
     rows = engine.acquire_all(["ci/a", "deploy"])
-    assert [(row.verdict, row.allowed, row.blocks) for row in rows] == [
+    assert [(row.verdict, row.is_allowed, row.is_blocking) for row in rows] == [
         ("name_not_allowed", True, False), ("name_not_allowed", False, False),
     ]  # fmt: skip
     assert not Lock.objects.exists()

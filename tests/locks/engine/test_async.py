@@ -23,7 +23,7 @@ from locks.engine.operations import (
 )
 from locks.models import Event
 from tests import database
-from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
+from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -47,8 +47,8 @@ def life_of_some_leases(digest: str):
         [requests.Acquire(digest=digest, name=name, owner="o", metadata="m") for name in ("a", "b", "a")]
     )
     leases = {answer.name: answer.lease_id for answer in taken[:2]}
-    asked = [requests.Renew(digest=digest, name=name, lease_id=lease_id) for name, lease_id in leases.items()]
-    yield renew([*asked, requests.Renew(digest=digest, name="a", lease_id=uuid4())])
+    batch = [requests.Renew(digest=digest, name=name, lease_id=lease_id) for name, lease_id in leases.items()]
+    yield renew([*batch, requests.Renew(digest=digest, name="a", lease_id=uuid4())])
     yield inspect([requests.Inspect(digest=digest, name=name) for name in ("a", "never")])
     yield claim_next(requests.ClaimNext(digest=digest, names=["a", "b", "c"]))
     yield acquire_all(requests.AcquireAll(digest=digest, names=["e", "d"]))
@@ -61,7 +61,7 @@ def life_of_some_leases(digest: str):
     yield count_live([1])
 
 
-def told(answer) -> list[tuple]:
+def fields_of(answer) -> list[tuple]:
     """What can be compared between two runs: everything but ids, tokens and times."""
     fields = ("n", "verdict", "name", "status", "owner", "metadata", "holder_id", "blocks", "allowed", "total")
     rows = answer if isinstance(answer, list) else [answer]
@@ -73,7 +73,7 @@ def blocking(digest: str) -> list:
     operation = next(script)
     while True:
         answer = run(operation)
-        answers.append(told(answer))
+        answers.append(fields_of(answer))
         try:
             operation = script.send(answer)
         except StopIteration:
@@ -85,7 +85,7 @@ async def asynchronous(async_connection: psycopg.AsyncConnection, digest: str) -
     operation = next(script)
     while True:
         answer = await run_async(async_connection, operation)
-        answers.append(told(answer))
+        answers.append(fields_of(answer))
         try:
             operation = script.send(answer)
         except StopIteration:
@@ -102,16 +102,16 @@ def test_both_executors_give_the_same_answers(engine):
 
 
 def test_two_async_connections_meet_at_a_new_name(engine):
-    """The second waits for the first, goes again by itself, and is told of the winner."""
-    asked = requests.Acquire(digest=engine.digest, name="deploy")
+    """The second waits for the first, is retried, and answers with the winner."""
+    request = requests.Acquire(digest=engine.digest, name="deploy")
 
     async def second(async_connection):
-        return await run_async(async_connection, acquire([asked]))
+        return await run_async(async_connection, acquire([request]))
 
-    with meanwhile() as other:
+    with concurrent_session() as other:
         with transaction.atomic():
             first = engine.acquire("deploy", owner="first")
-            future = other.waits(on_async_connection, second)
+            future = other.run_blocked(on_async_connection, second)
         (answer,) = future.result(MAX_WAIT)
     assert (answer.verdict, answer.owner, answer.fencing_token) == ("held", "first", first.fencing_token)
 
@@ -135,9 +135,9 @@ def test_an_async_connection_to_a_demoted_server_is_unavailable(engine):
         on_async_connection(on_a_standby)
 
 
-def test_an_idle_connection_that_was_ended_is_replaced_without_anybody_noticing(engine):
+def test_an_idle_connection_that_was_ended_is_replaced_unnoticed(engine):
     engine.acquire("a")
-    with meanwhile() as other:
+    with concurrent_session() as other:
         backend = connection.connection.info.backend_pid
         other.end(backend)
         assert engine.inspect("a").verdict == "held"
@@ -146,17 +146,17 @@ def test_an_idle_connection_that_was_ended_is_replaced_without_anybody_noticing(
 
 def test_a_connection_that_is_ended_during_a_statement_is_unavailable_and_the_next_works(engine):
     engine.release("a", engine.acquire("a").lease_id)
-    with meanwhile() as other:
+    with concurrent_session() as other:
         with transaction.atomic():
             engine.acquire("a")
-            late = other.waits(engine.acquire, "a")
+            late = other.run_blocked(engine.acquire, "a")
             other.end(*other.waiting())
             with pytest.raises(Unavailable):
                 late.result(MAX_WAIT)
-        assert other.starts(engine.acquire, "a").result(MAX_WAIT).verdict == "held"
+        assert other.start(engine.acquire, "a").result(MAX_WAIT).verdict == "held"
 
 
-def test_a_demoted_server_is_left_at_once(engine):
+def test_a_connection_to_a_demoted_server_is_closed_at_once(engine):
     connection.cursor().execute("SET default_transaction_read_only = on")
     with pytest.raises(Unavailable):
         engine.acquire("a")

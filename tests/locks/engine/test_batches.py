@@ -27,22 +27,22 @@ def acquire_each(engine: Engine, names: list[str], **terms):
 
 
 def renew_each(engine: Engine, leases, **terms):
-    asked = [
+    batch = [
         requests.Renew(digest=engine.digest, name=lease.name, lease_id=lease.lease_id, **terms) for lease in leases
     ]
-    return run(renew(asked))
+    return run(renew(batch))
 
 
 def release_each(engine: Engine, leases):
-    asked = [requests.Release(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
-    return run(release(asked))
+    batch = [requests.Release(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
+    return run(release(batch))
 
 
 def events() -> list[tuple[str, str]]:
     return list(Event.objects.filter(lock_name__isnull=False).order_by("id").values_list("kind", "lock_name"))
 
 
-def test_an_empty_batch_is_answered_with_nothing(engine):
+def test_an_empty_batch_has_no_results(engine):
     assert run(acquire([])) == []
     assert run(renew([])) == []
 
@@ -59,7 +59,7 @@ def test_events_are_recorded_in_the_order_of_the_requests(engine):
     assert events() == [("acquired", "m"), ("acquired", "z"), ("acquired", "a")]
 
 
-def test_the_first_request_for_a_name_wins_and_the_others_are_told_of_it(engine):
+def test_the_first_request_for_a_name_wins_and_the_others_get_held(engine):
     first, second, third = run(
         acquire(
             [requests.Acquire(digest=engine.digest, name="deploy", owner=owner) for owner in ("one", "two", "three")]
@@ -94,7 +94,7 @@ def test_a_retry_beside_its_original_gets_the_same_lease(engine):
     assert events() == [("acquired", "deploy")]
 
 
-def test_recognised_in_one_batch_each_gets_the_longest_expiry(engine, space):
+def test_requests_recognised_in_one_batch_all_get_the_longest_expiry(engine, space):
     Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
     lease = engine.acquire("deploy", ttl_seconds=10, metadata="m")
     kept = run(
@@ -111,7 +111,7 @@ def test_recognised_in_one_batch_each_gets_the_longest_expiry(engine, space):
     assert Lock.objects.get().expires_at == expires_at
 
 
-def test_a_recognised_request_does_not_shorten_what_renew_gives(engine, space):
+def test_a_recognised_request_does_not_shorten_a_renewed_lease(engine, space):
     Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
     lease = engine.acquire("deploy", ttl_seconds=100)
     assert engine.acquire("deploy", ttl_seconds=1).verdict == "recognised"
@@ -140,20 +140,22 @@ def test_a_thousand_renewals_of_one_lease_are_answered_at_once(engine):
     assert set(verdicts(renew_each(engine, [lease] * 1000))) == {"renewed"}
 
 
-def test_of_many_releases_the_first_counts(engine):
+def test_of_several_releases_the_first_counts(engine):
     lease = engine.acquire("deploy")
     assert verdicts(release_each(engine, [lease] * 3)) == ["released", "not_held", "not_held"]
     assert events() == [("acquired", "deploy"), ("released", "deploy")]
 
 
-def test_of_many_force_releases_the_first_with_the_right_guard_counts(engine):
+def test_of_several_force_releases_the_first_with_the_expected_fencing_token_counts(engine):
     lease = engine.acquire("deploy")
     right, wrong = lease.fencing_token, lease.fencing_token - 1
     answers = run(
         force_release(
             [
-                requests.ForceRelease(digest=engine.digest, name="deploy", reason=f"{turn}", guard=guard)
-                for turn, guard in enumerate((wrong, wrong, right, None, wrong))
+                requests.ForceRelease(
+                    digest=engine.digest, name="deploy", reason=f"{turn}", expected_fencing_token=expected
+                )
+                for turn, expected in enumerate((wrong, wrong, right, None, wrong))
             ]
         )
     )
@@ -168,7 +170,7 @@ def test_callers_and_refusals_mix_in_one_batch(engine, space, red_space, worker_
     reader = Engine(issue(space, "reader", "locks:read"))
     narrow = Engine(issue(space, "narrow", "locks:write", prefixes=["ci/"]))
     worker = Engine(worker_token)
-    asked = [
+    batch = [
         requests.Acquire(digest=engine.digest, name="deploy", owner="first"),
         requests.Acquire(digest="ab" * 32, name="deploy"),
         requests.Acquire(digest=stranger.digest, name="deploy", owner="stranger"),
@@ -179,7 +181,7 @@ def test_callers_and_refusals_mix_in_one_batch(engine, space, red_space, worker_
         requests.Acquire(digest=worker.digest, name="deploy", metadata="x" * 1025),
         requests.Acquire(digest=worker.digest, name="deploy"),
     ]
-    answers = run(acquire(asked))
+    answers = run(acquire(batch))
     assert verdicts(answers) == [
         "acquired", "unauthenticated", "acquired", "scope_missing", "name_not_allowed", "acquired", "ttl_too_long",
         "metadata_too_long", "held",
@@ -188,7 +190,7 @@ def test_callers_and_refusals_mix_in_one_batch(engine, space, red_space, worker_
     assert Event.objects.filter(kind="acquired").count() == Lock.objects.count() == 3
 
 
-def test_what_is_refused_is_told_nothing_of_the_holder(engine, space):
+def test_a_refusal_says_nothing_about_the_holder(engine, space):
     engine.acquire("deploy", owner="secret", metadata="secret")
     narrow = Engine(issue(space, "narrow", "locks:write", "locks:read", "locks:force", prefixes=["ci/"]))
     answers = [
@@ -213,7 +215,7 @@ def test_a_thousand_names_at_once(engine):
     assert all(new.fencing_token > old.fencing_token for new, old in zip(again, leases, strict=True))
 
 
-def test_renew_all_tells_each_lease_its_own_fate(engine):
+def test_each_renewal_of_a_batch_has_its_own_verdict(engine):
     expired = engine.acquire("expired", ttl_seconds=10)
     pass_seconds(20)
     held, released = acquire_each(engine, ["held", "released"], ttl_seconds=60)
@@ -237,7 +239,7 @@ def test_renew_all_tells_each_lease_its_own_fate(engine):
     assert [answer.fencing_token for answer in answers] == [None, held.fencing_token, None, None, None, None]
 
 
-def test_a_clock_that_was_set_back_breaks_no_heartbeat(engine, space):
+def test_renewals_work_after_the_clock_was_set_back(engine, space):
     Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
     lease = engine.acquire("deploy", ttl_seconds=10, metadata="m")
     pass_seconds(-3600)

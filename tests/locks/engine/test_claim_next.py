@@ -17,7 +17,7 @@ def kinds() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("used_before", [False, True])
-def test_the_first_free_name_of_the_list_is_claimed_whatever_the_alphabet_says(engine, used_before):
+def test_the_first_free_name_in_the_order_of_the_list_is_claimed(engine, used_before):
     if used_before:
         for lease in engine.acquire_all(["a", "m", "z"]):
             engine.release(lease.name, lease.lease_id)
@@ -41,7 +41,7 @@ def test_no_row_is_made_for_a_name_that_was_not_claimed(engine):
     assert list(Lock.objects.values_list("name", flat=True)) == ["a"]
 
 
-def test_when_all_are_held_one_is_told_when_the_first_becomes_available(engine):
+def test_when_all_are_held_the_answer_has_the_earliest_availability(engine):
     engine.acquire("a", ttl_seconds=300)
     soonest = engine.acquire("b", ttl_seconds=100)
     engine.acquire("c", ttl_seconds=90, lock_delay_seconds=60)
@@ -50,7 +50,7 @@ def test_when_all_are_held_one_is_told_when_the_first_becomes_available(engine):
     assert answer.available_at == soonest.expires_at
 
 
-def test_a_name_that_is_closed_after_release_is_passed_over(engine):
+def test_a_delayed_name_is_skipped(engine):
     lease = engine.acquire("a", lock_delay_seconds=30)
     engine.release("a", lease.lease_id)
     assert engine.claim_next(["a", "b"]).name == "b"
@@ -89,7 +89,7 @@ def test_a_reused_key_with_another_body_is_refused(engine):
     assert kinds() == [("acquired", "a")]
 
 
-def test_a_name_may_stand_twice_in_the_list(engine):
+def test_a_name_may_be_in_the_list_twice(engine):
     assert engine.claim_next(["a", "a", "b"]).name == "a"
     assert engine.claim_next(["a", "a", "b"]).name == "b"
     assert engine.claim_next(["a", "a", "b"]).verdict == "held"

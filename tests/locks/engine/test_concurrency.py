@@ -1,4 +1,4 @@
-"""Eight workers on real threads, each with a database connection of its own, and few names: what they were told,
+"""Eight workers on real threads, each with a database connection of its own, and few names: the answers,
 and what the history says of it, must fit together."""
 
 import random
@@ -25,7 +25,7 @@ NAMES = ["a", "B", "c"]
 
 
 class Worker:
-    """Does whatever comes to its mind, and remembers what it was told."""
+    """Makes random requests, and keeps the answers."""
 
     def __init__(self, engine: Engine, number: int) -> None:
         self.engine = engine
@@ -86,8 +86,8 @@ class Worker:
     def let_go(self, few: int) -> None:
         leases = [self.leases.pop() for _turn in range(min(few, len(self.leases)))]
         digest = self.engine.digest
-        asked = [requests.Release(digest=digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
-        answers = run(release(asked))
+        batch = [requests.Release(digest=digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
+        answers = run(release(batch))
         self.acknowledged["released"] += sum(answer.verdict == "released" for answer in answers)
 
     def force_release(self):
@@ -120,7 +120,7 @@ def history() -> dict[str, list[Event]]:
     return by_name
 
 
-def test_what_eight_workers_were_told_fits_together(workers):
+def test_the_answers_to_eight_workers_are_consistent(workers):
     holds_never_overlap_and_tokens_rise()
     every_transition_has_its_event(workers)
     no_two_ever_believed_they_held_the_same(workers)
@@ -177,24 +177,24 @@ def test_opposite_orders_never_deadlock(engine):
         start.wait()
         took = 0
         for _round in range(100):
-            wanted = order.sample(names, 4)
+            names_to_acquire = order.sample(names, 4)
             if number % 2:
-                leases = engine.acquire_all(wanted)
+                leases = engine.acquire_all(names_to_acquire)
             else:
-                asked = [requests.Acquire(digest=engine.digest, name=name) for name in wanted]
-                leases = run(acquire(asked))
+                batch = [requests.Acquire(digest=engine.digest, name=name) for name in names_to_acquire]
+                leases = run(acquire(batch))
             mine = [lease for lease in leases if lease.verdict == "acquired"]
             took += len(mine)
             order.shuffle(mine)
-            asked = [requests.Release(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in mine]
-            assert all(answer.verdict == "released" for answer in run(release(asked)))
+            batch = [requests.Release(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in mine]
+            assert all(answer.verdict == "released" for answer in run(release(batch)))
         connections.close_all()
         return took
 
     assert sum(run_workers(work)) == Event.objects.filter(kind="released").count() > 0
 
 
-def test_a_crowd_with_one_list_spreads_over_it(engine):
+def test_many_workers_with_one_list_spread_over_it(engine):
     names = [f"job-{number}" for number in range(WORKERS)]
 
     def work(_number: int, start: threading.Barrier) -> list[str]:

@@ -47,7 +47,7 @@ def updates() -> tuple[int, int]:
     return statistics("n_tup_upd, n_tup_hot_upd", "pg_stat_user_tables WHERE relname = 'octo_lock'")
 
 
-def tidy_up() -> None:
+def vacuum() -> None:
     """What autovacuum does within a minute."""
     connection.cursor().execute("VACUUM ANALYZE octo_lock")
 
@@ -83,24 +83,24 @@ def assert_the_same(few: dict[str, float], many: dict[str, float]) -> None:
 
 def test_a_hundred_thousand_locks_cost_no_more_than_a_hundred(engine, space):
     hold(space.pk, FEW)
-    tidy_up()
+    vacuum()
     few = costs(engine, FEW)
     hold(space.pk, MANY)
-    tidy_up()
+    vacuum()
     assert_the_same(few, costs(engine, MANY))
 
 
 def test_a_page_of_a_hundred_thousand_locks_is_one_index_scan(engine, space):
     hold(space.pk, MANY)
     leave_idle(space.pk, 20_000)
-    tidy_up()
-    plan = explain(statements.LIST_BY_NAME, [engine.digest, "", None, "held", 100, "many/050000"])
+    vacuum()
+    plan = explain(statements.LIST_LOCKS, [engine.digest, "", None, "held", 100, "many/050000", "-infinity", "name"])
     assert_page_is_one_index_scan(plan, index="lock_held_by_name", rows=100)
 
 
 def test_statements_planned_for_few_locks_are_right_for_many_at_once(engine, space):
     hold(space.pk, FEW)
-    tidy_up()
+    vacuum()
     few = costs(engine, FEW)
     hold(space.pk, 20_000)
     assert_the_same(few, costs(engine, 20_000))
@@ -129,18 +129,18 @@ def test_a_token_with_many_sessions_claims_as_cheaply_as_one_with_none(engine, s
 
 
 def test_heartbeats_are_heap_only_updates(engine, space):
-    """Old versions cannot be cleared away while anybody else has a transaction open, as other tests have; so it is
-    two heartbeats for every five locks, for which a page has room as it is. `make bench` measures the long run."""
+    """Old row versions cannot be removed while another transaction is open, as in other tests. So this makes two
+    renewals for every five locks, for which the pages have room. `make bench` measures the long run."""
     hold(space.pk, 5_000)
-    tidy_up()
-    asked = [
+    vacuum()
+    batch = [
         requests.Renew(digest=engine.digest, name=name, lease_id=lease_id)
         for name, lease_id in Lock.objects.order_by("?").values_list("name", "lease_id")[:2_000]
     ]
     before, hot_before = updates()
     for start in range(0, 1_000, 100):
-        run(renew(asked[start : start + 100]))
-    for one in asked[1_000:]:
+        run(renew(batch[start : start + 100]))
+    for one in batch[1_000:]:
         run(renew([one]))
     after, hot_after = updates()
     assert after - before == 2_000

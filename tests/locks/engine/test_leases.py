@@ -30,7 +30,7 @@ def test_the_owner_is_the_tokens_name_when_absent_and_the_ttl_the_spaces(engine,
     assert lease.expires_at - lease.acquired_at == timedelta(seconds=space.default_ttl_seconds)
 
 
-def test_asking_again_is_held_even_with_the_same_token(engine):
+def test_a_second_acquire_is_held_even_with_the_same_token(engine):
     first = engine.acquire("deploy-main", metadata="a")
     second = engine.acquire("deploy-main", metadata="a")
     assert second.verdict == "held"
@@ -60,13 +60,13 @@ def test_renew_sets_the_expiry_from_now(engine):
     assert timedelta(seconds=119) < renewed.expires_at - renewed.now <= timedelta(seconds=120)
 
 
-def test_renew_without_ttl_keeps_the_leases_own(engine):
+def test_renew_without_ttl_uses_the_ttl_of_the_lease(engine):
     lease = engine.acquire("deploy-main", ttl_seconds=300)
     renewed = engine.renew("deploy-main", lease.lease_id)
     assert renewed.expires_at > lease.expires_at
 
 
-def test_renewing_for_less_moves_the_sweep_forward(engine):
+def test_renewing_with_a_shorter_ttl_moves_the_sweep_timer(engine):
     lease = engine.acquire("deploy-main", ttl_seconds=300)
     renewed = engine.renew("deploy-main", lease.lease_id, ttl_seconds=5)
     assert Lock.objects.get(name="deploy-main").next_sweep_at == renewed.expires_at
@@ -80,7 +80,7 @@ def test_an_expired_lease_is_never_revived(engine):
     assert engine.inspect("deploy-main").verdict == "free"
 
 
-def test_another_lease_id_is_told_apart_from_none(engine):
+def test_another_lease_and_no_lease_have_different_verdicts(engine):
     assert engine.renew("deploy-main", uuid4()).verdict == "not_held"
     engine.acquire("deploy-main")
     assert engine.renew("deploy-main", uuid4()).verdict == "held_by_another"
@@ -105,7 +105,7 @@ def test_fencing_tokens_rise_even_when_the_row_was_removed(engine):
     assert engine.acquire("deploy-main").fencing_token > lease.fencing_token
 
 
-def test_fencing_tokens_rise_when_the_clock_stands_behind_the_row(engine):
+def test_fencing_tokens_rise_when_the_clock_is_behind_the_row(engine):
     lease = engine.acquire("deploy-main")
     engine.release("deploy-main", lease.lease_id)
     ahead = lease.fencing_token + 3_600_000
@@ -113,7 +113,7 @@ def test_fencing_tokens_rise_when_the_clock_stands_behind_the_row(engine):
     assert engine.acquire("deploy-main").fencing_token == ahead + 1
 
 
-def test_a_delay_closes_the_name_after_release(engine):
+def test_a_name_is_delayed_after_release(engine):
     lease = engine.acquire("deploy-main", lock_delay_seconds=30)
     engine.release("deploy-main", lease.lease_id)
     refused = engine.acquire("deploy-main")
@@ -133,11 +133,11 @@ def test_a_delay_follows_expiry_too_counted_from_the_expiry(engine):
     assert kinds("deploy-main") == ["acquired", "expired", "acquired"]
 
 
-def test_force_release_with_the_guard_that_was_shown(engine):
+def test_force_release_with_the_expected_fencing_token(engine):
     lease = engine.acquire("deploy-main", owner="runner-7", metadata="m")
-    refused = engine.force_release("deploy-main", guard=lease.fencing_token - 1)
+    refused = engine.force_release("deploy-main", expected_fencing_token=lease.fencing_token - 1)
     assert refused.verdict == "fencing_mismatch"
-    done = engine.force_release("deploy-main", guard=lease.fencing_token, reason="host is gone")
+    done = engine.force_release("deploy-main", expected_fencing_token=lease.fencing_token, reason="host is gone")
     assert done.verdict == "released"
     assert (done.owner, done.metadata, done.fencing_token) == ("runner-7", "m", lease.fencing_token)
     event = Event.objects.get(pk=done.event_id)
@@ -146,23 +146,23 @@ def test_force_release_with_the_guard_that_was_shown(engine):
     assert engine.force_release("deploy-main").verdict == "not_held"
 
 
-def test_force_release_can_close_the_name_for_a_while(engine):
+def test_force_release_can_set_a_lock_delay(engine):
     engine.acquire("deploy-main")
     engine.force_release("deploy-main", lock_delay_seconds=20)
     assert engine.acquire("deploy-main").verdict == "delayed"
 
 
-def test_a_person_force_releases_by_space(engine, space, olga):
+def test_a_user_force_releases_by_space(engine, space, olga):
     from locks.engine import requests
     from locks.engine.execution import run
     from locks.engine.operations import force_release
 
     engine.acquire("deploy-main")
-    asked = requests.ForceRelease(
+    request = requests.ForceRelease(
         digest=None, space_id=space.pk, actor_id=olga.pk, actor_name="olga", name="deploy-main", reason="stuck",
         channel="web",
     )  # fmt: skip
-    (done,) = run(force_release([asked]))
+    (done,) = run(force_release([request]))
     event = Event.objects.get(pk=done.event_id)
     assert (event.actor_kind, event.actor_id, event.actor_name) == ("user", olga.pk, "olga")
     assert (event.channel, event.team_id) == ("web", space.team_id)
@@ -184,12 +184,12 @@ class TestRecognition:
         assert other.verdict == "idempotency_conflict"
         assert other.lease_id is None
 
-    def test_another_token_with_the_same_key_is_just_another(self, engine, worker_token):
+    def test_another_token_with_the_same_key_is_not_recognised(self, engine, worker_token):
         terms = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
         engine.acquire("deploy-main", **terms)
         assert type(engine)(worker_token).acquire("deploy-main", **terms).verdict == "held"
 
-    def test_octostores_rule_where_the_space_has_it(self, engine, space):
+    def test_dedupe_by_metadata_if_the_space_has_it(self, engine, space):
         Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
         first = engine.acquire("deploy-main", metadata="runner=7", ttl_seconds=60)
         again = engine.acquire("deploy-main", metadata="runner=7", ttl_seconds=1)
@@ -199,7 +199,7 @@ class TestRecognition:
 
 
 class TestLimits:
-    def test_a_ttl_beyond_the_spaces_longest_is_refused(self, engine, space):
+    def test_a_ttl_over_the_limit_of_the_space_is_refused(self, engine, space):
         refused = engine.acquire("deploy-main", ttl_seconds=space.max_ttl_seconds + 1)
         assert refused.verdict == "ttl_too_long"
         assert refused.max_ttl_seconds == space.max_ttl_seconds
@@ -209,7 +209,7 @@ class TestLimits:
         assert engine.acquire("a", metadata="ü" * 1024).verdict == "acquired"
         assert engine.acquire("b", metadata="x" * 1025).verdict == "metadata_too_long"
 
-    def test_the_longest_hold_caps_every_expiry(self, engine, space):
+    def test_max_hold_limits_every_expiry(self, engine, space):
         Space.objects.filter(pk=space.pk).update(max_hold_seconds=120)
         lease = engine.acquire("deploy-main", ttl_seconds=600)
         assert lease.expires_at - lease.acquired_at == timedelta(seconds=120)
@@ -218,13 +218,13 @@ class TestLimits:
         pass_seconds(121)
         assert engine.renew("deploy-main", lease.lease_id, ttl_seconds=600).verdict == "not_held"
 
-    def test_a_longest_hold_that_was_lowered_ends_the_renewals(self, engine, space):
+    def test_lowering_max_hold_ends_renewals(self, engine, space):
         lease = engine.acquire("deploy-main", ttl_seconds=60)
         Space.objects.filter(pk=space.pk).update(max_hold_seconds=1)
         time.sleep(1.05)
         assert engine.renew("deploy-main", lease.lease_id).verdict == "max_hold_reached"
 
-    def test_a_full_space_grants_no_more_but_still_says_held(self, engine, space):
+    def test_a_full_space_grants_no_lease_but_still_answers_held(self, engine, space):
         from locks.engine.execution import run
         from locks.engine.operations import count_live
 
@@ -244,7 +244,7 @@ class TestLimits:
 
 
 class TestTokens:
-    def test_a_revoked_token_is_nobody_from_the_next_statement_on(self, engine, space):
+    def test_a_revoked_token_is_unauthenticated_from_the_next_statement_on(self, engine, space):
         lease = engine.acquire("deploy-main")
         space.tokens.update(revoked_at="2020-01-01T00:00:00Z")
         assert engine.acquire("other").verdict == "unauthenticated"
@@ -252,14 +252,14 @@ class TestTokens:
         assert engine.release("deploy-main", lease.lease_id).verdict == "unauthenticated"
         assert engine.inspect("deploy-main").verdict == "unauthenticated"
 
-    def test_an_expired_token_and_an_archived_space_are_nobody_either(self, engine, space):
+    def test_an_expired_token_and_one_of_an_archived_space_are_unauthenticated(self, engine, space):
         space.tokens.update(expires_at="2020-01-01T00:00:00Z")
         assert engine.acquire("a").verdict == "unauthenticated"
         space.tokens.update(expires_at=None)
         Space.objects.filter(pk=space.pk).update(archived_at="2020-01-01T00:00:00Z")
         assert engine.acquire("a").verdict == "unauthenticated"
 
-    def test_a_missing_scope_is_named(self, engine, worker_token):
+    def test_a_missing_scope_is_refused(self, engine, worker_token):
         worker = type(engine)(worker_token)
         worker.acquire("deploy-main")
         assert worker.force_release("deploy-main").verdict == "scope_missing"
@@ -271,12 +271,12 @@ class TestTokens:
         assert engine.acquire("cron").verdict == "name_not_allowed"
         assert engine.claim_next(["ci/a", "cron"]).verdict == "name_not_allowed"
         rows = engine.acquire_all(["ci/a", "cron"])
-        assert [(row.verdict, row.allowed) for row in rows] == [
+        assert [(row.verdict, row.is_allowed) for row in rows] == [
             ("name_not_allowed", True),
             ("name_not_allowed", False),
         ]
 
-    def test_another_spaces_lock_of_the_same_name_is_another_lock(self, engine, red_space):
+    def test_the_same_name_in_another_space_is_another_lock(self, engine, red_space):
         from tests.conftest import issue
 
         stranger = type(engine)(issue(red_space, "stranger", "locks:read", "locks:write"))

@@ -26,14 +26,14 @@ def names(engine: Engine, **terms) -> list[str]:
 
 
 def all_pages(engine: Engine, **terms) -> list[str]:
-    found, after = [], {}
+    listed, after = [], {}
     while rows := page(engine, limit=7, **terms, **after):
         assert len(rows) <= 7
-        found += [row.name for row in rows]
+        listed += [row.name for row in rows]
         after = {"after_name": rows[-1].name}
         if terms.get("sort", "name") != "name":
             after["after_time"] = getattr(rows[-1], terms["sort"]).isoformat()
-    return found
+    return listed
 
 
 def test_held_locks_come_in_the_order_of_their_names(engine):
@@ -41,7 +41,7 @@ def test_held_locks_come_in_the_order_of_their_names(engine):
     assert names(engine) == ["Z", "a", "a/b", "b"]
 
 
-def test_a_row_tells_what_inspect_tells(engine):
+def test_a_row_has_the_same_fields_as_inspect(engine):
     engine.acquire("deploy", owner="runner", metadata="m")
     (row,) = page(engine)
     lock = engine.inspect("deploy")
@@ -62,7 +62,7 @@ def test_prefix_and_owner_narrow_the_list_and_its_total(engine):
     assert page(engine, prefix="ci/", limit=1)[0].total == 2
 
 
-def test_free_expired_and_delayed_locks_are_told_apart(engine):
+def test_free_expired_and_delayed_locks_have_different_states(engine):
     engine.acquire("expired", ttl_seconds=10)
     engine.acquire("expired-delayed", ttl_seconds=10, lock_delay_seconds=60)
     pass_seconds(20)
@@ -84,21 +84,21 @@ def test_pages_have_no_gaps_and_no_duplicates(engine, sort):
     crowd = [f"n{number:02}" for number in range(40)]
     for batch in (["d", "b"], crowd, ["a", "c"]):
         engine.acquire_all(batch)
-    found = all_pages(engine, sort=sort)
+    listed = all_pages(engine, sort=sort)
     if sort == "name":
-        assert found == ["a", "b", "c", "d", *crowd]
+        assert listed == ["a", "b", "c", "d", *crowd]
     else:
-        assert found == ["b", "d", *crowd, "a", "c"]
+        assert listed == ["b", "d", *crowd, "a", "c"]
 
 
-def test_a_page_goes_on_where_the_last_name_was_even_if_that_lock_is_gone(engine):
+def test_a_page_continues_after_the_last_name_even_if_that_lock_is_gone(engine):
     leases = engine.acquire_all(["a", "b", "c", "d"])
     assert names(engine, limit=2) == ["a", "b"]
     engine.release("b", leases[1].lease_id)
     assert names(engine, limit=2, after_name="b") == ["c", "d"]
 
 
-def test_sorted_by_time_the_first_to_run_out_is_on_top(engine):
+def test_sorted_by_time_the_first_to_expire_comes_first(engine):
     engine.acquire("late", ttl_seconds=300)
     engine.acquire("soon", ttl_seconds=10)
     assert names(engine, sort="expires_at") == ["soon", "late"]
@@ -106,7 +106,7 @@ def test_sorted_by_time_the_first_to_run_out_is_on_top(engine):
 
 
 @pytest.mark.parametrize("sort", ["name", "expires_at"])
-def test_a_token_sees_only_what_its_prefixes_allow(engine, space, red_space, sort):
+def test_a_token_sees_only_names_within_its_prefixes(engine, space, red_space, sort):
     engine.acquire_all(["ci/a", "ci", "deploy", "db/x"])
     narrow = Engine(issue(space, "narrow", "locks:read", prefixes=["ci/", "db"]))
     assert sorted(names(narrow, sort=sort)) == ["ci/a", "db/x"]
@@ -142,5 +142,7 @@ def test_a_page_of_held_locks_is_one_index_scan_that_stops_at_its_end(engine, sp
     hold(space.pk, 5_000)
     leave_idle(space.pk, 20_000)
     connection.cursor().execute("ANALYZE octo_lock")
-    plan = explain(statements.LIST_BY_NAME, [engine.digest, prefix, None, "held", 100, "many/000100"])
+    plan = explain(
+        statements.LIST_LOCKS, [engine.digest, prefix, None, "held", 100, "many/000100", "-infinity", "name"]
+    )
     assert_page_is_one_index_scan(plan, index="lock_held_by_name", rows=100)

@@ -1,7 +1,7 @@
 """Sessions and lines, through any sequence of events that Hypothesis can think of.
 
-One live holder, tokens that rise, first come first served among those who are still there, nobody handed a lock twice,
-and no lock left to nobody while somebody waits. Time passes in steps of 100 s; leases and sessions last 150 or 250 s.
+One live holder, rising fencing tokens, first come first served among the waiters that are present, no lock handed over
+twice, and no lock free while a request waits. Time passes in steps of 100 s; leases and sessions last 150 or 250 s.
 """
 
 from dataclasses import dataclass, field
@@ -22,14 +22,13 @@ from hypothesis.stateful import (
 )
 
 from locks.engine.execution import run
-from locks.engine.handover import dequeue
+from locks.engine.handover import dequeue, hand_over_free_names
 from locks.engine.maintenance import sweep, sweep_sessions
-from locks.engine.queue import hand_over_free_names
 from locks.events.history.verification import verify
 from locks.models import Space, Team
 from tests.conftest import issue
 from tests.locks.engine.conftest import Engine
-from tests.locks.engine.test_waiting import Waiting
+from tests.locks.engine.test_waiting import WaitingServer
 from tests.locks.engine.time_travel import pass_seconds
 
 NAMES = ("a", "b")
@@ -48,22 +47,22 @@ class Session:
 
 
 @dataclass
-class Place:
+class QueueEntry:
     waiter_id: int
-    server: Waiting
+    server: WaitingServer
     session: Session | None
     ttl: int
 
 
 @dataclass
 class Lock:
-    """`until` is when the lease runs out by itself; 0 when nobody has it."""
+    """`until` is the lease's own expiry; 0 when the lock is free."""
 
     until: int = 0
     lease_id: UUID | None = None
     session: Session | None = None
     highest_token: int = 0
-    line: list[Place] = field(default_factory=list)
+    queue: list[QueueEntry] = field(default_factory=list)
 
 
 class LinesAndSessions(RuleBasedStateMachine):
@@ -75,7 +74,7 @@ class LinesAndSessions(RuleBasedStateMachine):
         self.now = 0
         self.locks = {name: Lock() for name in NAMES}
         self.sessions: list[Session] = []
-        self.servers: list[Waiting] = []
+        self.servers: list[WaitingServer] = []
         for _ in range(2):
             self.a_server_starts()
 
@@ -83,8 +82,8 @@ class LinesAndSessions(RuleBasedStateMachine):
         lock = self.locks[name]
         return lock.until > self.now and (lock.session is None or lock.session.until > self.now)
 
-    def is_there(self, place: Place) -> bool:
-        return place.server in self.servers and (place.session is None or place.session.until > self.now)
+    def is_present(self, entry: QueueEntry) -> bool:
+        return entry.server in self.servers and (entry.session is None or entry.session.until > self.now)
 
     def session(self, chosen: int) -> Session | None:
         living = [session for session in self.sessions if session.until > self.now]
@@ -97,24 +96,24 @@ class LinesAndSessions(RuleBasedStateMachine):
         lock.until, lock.lease_id, lock.session = self.now + ttl, lease.lease_id, session
         lock.highest_token = lease.fencing_token
 
-    def served(self, *settled: str) -> None:
-        """Those names were looked at: each that nobody holds has gone to the first who is there, and to nobody else."""
+    def served(self, *names: str) -> None:
+        """These names were handed over: each free one has gone to the first waiter that is present."""
         expected = {}
-        for name in settled:
+        for name in names:
             if not self.is_held(name):
-                line = self.locks[name].line
-                first = next((place for place in line if self.is_there(place)), None)
+                queue = self.locks[name].queue
+                first = next((entry for entry in queue if self.is_present(entry)), None)
                 if first is None:
-                    line.clear()
+                    queue.clear()
                 else:
-                    line.remove(first)
+                    queue.remove(first)
                     expected[first.waiter_id] = name, first
         handed = {row.waiter_id: row for server in self.servers for row in server.claim_handovers()}
         assert {waiter: row.name for waiter, row in handed.items()} == {w: name for w, (name, _) in expected.items()}
-        for waiter_id, (name, place) in expected.items():
-            # On a machine that stands still for a moment it may have come too late. That is allowed.
+        for waiter_id, (name, entry) in expected.items():
+            # On a machine that stalls for a moment the claim may be too late. That is allowed.
             if handed[waiter_id].verdict == "acquired":
-                self.begin(name, handed[waiter_id], ttl=place.ttl, session=place.session)
+                self.begin(name, handed[waiter_id], ttl=entry.ttl, session=entry.session)
 
     @rule(seconds=st.sampled_from([100, 100, 200]))
     def time_passes(self, seconds):
@@ -143,7 +142,7 @@ class LinesAndSessions(RuleBasedStateMachine):
         had = [name for name in NAMES if self.locks[name].session is session]
         session.until = min(session.until, self.now)
         for lock in self.locks.values():
-            lock.line = [place for place in lock.line if place.session is not session]
+            lock.queue = [entry for entry in lock.queue if entry.session is not session]
         self.served(*had)
         for name in had:
             if self.locks[name].session is session:
@@ -154,7 +153,7 @@ class LinesAndSessions(RuleBasedStateMachine):
         session = self.session(chosen)
         was_held = self.is_held(name)
         is_theirs = was_held and session is not None and self.locks[name].session is session
-        somebody_waits = any(self.is_there(place) for place in self.locks[name].line)
+        has_waiters = any(self.is_present(entry) for entry in self.locks[name].queue)
         answer = self.engine.acquire(name, ttl_seconds=ttl, session_id=session and session.id)
         if is_theirs:
             assert answer.verdict == "recognised"
@@ -164,27 +163,27 @@ class LinesAndSessions(RuleBasedStateMachine):
             assert answer.verdict == "held"
             return
         self.served(name)
-        assert answer.verdict == ("held" if somebody_waits else "acquired")
+        assert answer.verdict == ("held" if has_waiters else "acquired")
         if answer.verdict == "acquired":
             self.begin(name, answer, ttl=ttl, session=session)
 
     @rule(name=names, ttl=ttls, chosen=places, at=places)
-    def stand_in_line(self, name, ttl, chosen, at):
+    def enqueue(self, name, ttl, chosen, at):
         session, server = self.session(chosen), self.servers[at % len(self.servers)]
-        placed = server.stand(name, ttl_seconds=ttl, session_id=session and session.id)
-        assert placed.verdict in ("waiting", "retry")
-        if placed.verdict == "waiting":
-            self.locks[name].line.append(Place(placed.waiter_id, server, session, ttl))
+        enqueued = server.enqueue(name, ttl_seconds=ttl, session_id=session and session.id)
+        assert enqueued.verdict in ("waiting", "retry")
+        if enqueued.verdict == "waiting":
+            self.locks[name].queue.append(QueueEntry(enqueued.waiter_id, server, session, ttl))
         else:
             assert not self.is_held(name)
-            assert not any(self.is_there(place) for place in self.locks[name].line)
+            assert not any(self.is_present(entry) for entry in self.locks[name].queue)
 
     @rule(name=names, chosen=places)
     def dequeue(self, name, chosen):
-        line = self.locks[name].line
-        if chosen < len(line):
-            place = line.pop(chosen)
-            (left,) = run(dequeue([place.waiter_id]))
+        queue = self.locks[name].queue
+        if chosen < len(queue):
+            entry = queue.pop(chosen)
+            (left,) = run(dequeue([entry.waiter_id]))
             assert left.lease_id is None
 
     @rule(name=names)
@@ -219,7 +218,7 @@ class LinesAndSessions(RuleBasedStateMachine):
     @rule()
     def look(self):
         """By each server, for whatever its own requests wait for."""
-        waited_for = [name for name in NAMES if any(self.is_there(place) for place in self.locks[name].line)]
+        waited_for = [name for name in NAMES if any(self.is_present(entry) for entry in self.locks[name].queue)]
         for server in self.servers:
             run(hand_over_free_names(server.id))
         self.served(*waited_for)
@@ -229,8 +228,8 @@ class LinesAndSessions(RuleBasedStateMachine):
     @rule()
     def a_server_starts(self):
         if len(self.servers) < 3:
-            self.servers.append(Waiting(self.engine))
-            # However slow the machine is: who is there has just said so.
+            self.servers.append(WaitingServer(self.engine))
+            # However slow the machine is: the present servers have just sent a heartbeat.
             self.last_heard_of(self.servers[-1], "infinity")
 
     @precondition(lambda self: len(self.servers) > 1)
@@ -238,7 +237,7 @@ class LinesAndSessions(RuleBasedStateMachine):
     def a_server_is_killed(self, chosen):
         self.last_heard_of(self.servers.pop(chosen % len(self.servers)), "-infinity")
 
-    def last_heard_of(self, server: Waiting, moment: str) -> None:
+    def last_heard_of(self, server: WaitingServer, moment: str) -> None:
         with connection.cursor() as cursor:
             cursor.execute("UPDATE octo_server_process SET last_heartbeat_at = %s WHERE id = %s", [moment, server.id])
 
@@ -249,7 +248,7 @@ class LinesAndSessions(RuleBasedStateMachine):
 
 
 @pytest.mark.usefixtures("committed")
-def test_nobody_is_forgotten_and_nothing_is_held_twice():
+def test_every_waiter_is_served_and_nothing_is_held_twice():
     run_state_machine_as_test(
         LinesAndSessions, settings=settings(max_examples=25, stateful_step_count=30, deadline=None)
     )

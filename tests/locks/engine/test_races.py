@@ -13,7 +13,7 @@ from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire, release, renew
 from locks.models import Event, Lock
-from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
+from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("committed")
 
 @pytest.fixture
 def other(committed):
-    with meanwhile() as other:
+    with concurrent_session() as other:
         yield other
 
 
@@ -70,7 +70,7 @@ class TestAcquire:
         with transaction.atomic():
             renewed = engine.renew("deploy", lease.lease_id, ttl_seconds=60)
             wait_until_over(lease, other)
-            second = other.waits(engine.acquire, "deploy", owner="second")
+            second = other.run_blocked(engine.acquire, "deploy", owner="second")
         answer = second.result(MAX_WAIT)
         assert (answer.verdict, answer.owner, answer.expires_at) == ("held", "first", renewed.expires_at)
         assert kinds() == ["acquired"]
@@ -80,7 +80,7 @@ class TestAcquire:
         with transaction.atomic():
             engine.renew("deploy", lease.lease_id, ttl_seconds=60)
             wait_until_over(lease, other)
-            second = give_up(other.waits(engine.acquire, "deploy"))
+            second = give_up(other.run_blocked(engine.acquire, "deploy"))
         assert second.result(MAX_WAIT).verdict == "acquired"
         assert kinds() == ["acquired", "expired", "acquired"]
 
@@ -89,17 +89,17 @@ class TestAcquire:
         request.getfixturevalue(state)
         with transaction.atomic():
             work_on("deploy")
-            second = other.waits(engine.acquire, "deploy", ttl_seconds=60)
+            second = other.run_blocked(engine.acquire, "deploy", ttl_seconds=60)
             while_waiting = other.now()
         lease = second.result(MAX_WAIT)
         assert lease.verdict == "acquired"
         assert lease.acquired_at > while_waiting
         assert (lease.expires_at - lease.acquired_at).total_seconds() == 60
 
-    def test_a_lease_that_came_and_went_during_the_wait_is_over(self, engine, other, free):
+    def test_a_lease_that_began_and_ended_during_the_wait_does_not_count(self, engine, other, free):
         with transaction.atomic():
             engine.acquire("deploy", ttl_seconds=10, owner="first")
-            second = other.waits(engine.acquire, "deploy", owner="second")
+            second = other.run_blocked(engine.acquire, "deploy", owner="second")
             pass_seconds(20)
         answer = second.result(MAX_WAIT)
         assert (answer.verdict, answer.owner) == ("acquired", "second")
@@ -108,34 +108,34 @@ class TestAcquire:
     def test_a_lease_that_was_taken_during_the_wait_is_held(self, engine, other, free):
         with transaction.atomic():
             first = engine.acquire("deploy", owner="first", metadata="m")
-            second = other.waits(engine.acquire, "deploy")
+            second = other.run_blocked(engine.acquire, "deploy")
         answer = second.result(MAX_WAIT)
         assert (answer.verdict, answer.owner, answer.metadata) == ("held", "first", "m")
         assert (answer.lease_id, answer.fencing_token) == (None, first.fencing_token)
 
-    def test_a_name_closed_during_the_wait_is_delayed(self, engine, other, expired):
+    def test_a_name_that_became_delayed_during_the_wait_is_delayed(self, engine, other, expired):
         with transaction.atomic():
             lease = engine.acquire("deploy")
-            second = other.waits(engine.acquire, "deploy")
-            engine.force_release("deploy", guard=lease.fencing_token, lock_delay_seconds=60)
+            second = other.run_blocked(engine.acquire, "deploy")
+            engine.force_release("deploy", expected_fencing_token=lease.fencing_token, lock_delay_seconds=60)
         assert second.result(MAX_WAIT).verdict == "delayed"
 
-    def test_nobody_is_told_held_of_a_lease_that_ran_out_while_the_batch_waited(self, engine, other, free):
+    def test_held_is_not_answered_for_a_lease_that_expired_while_the_batch_waited(self, engine, other, free):
         engine.acquire("short", ttl_seconds=1)
-        asked = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
+        batch = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
         with transaction.atomic():
             work_on("deploy")
-            second = other.waits(lambda: run(acquire(asked)))
+            second = other.run_blocked(lambda: run(acquire(batch)))
             time.sleep(1.01)
         assert [answer.verdict for answer in second.result(MAX_WAIT)] == ["acquired", "acquired"]
 
     def test_a_lease_renewed_while_the_batch_waited_elsewhere_is_not_taken(self, engine, other, free):
         short = engine.acquire("short", ttl_seconds=SOON)
-        asked = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
-        with meanwhile() as holder, transaction.atomic():
+        batch = [requests.Acquire(digest=engine.digest, name=name, owner="second") for name in ("deploy", "short")]
+        with concurrent_session() as holder, transaction.atomic():
             work_on("deploy")
-            second = other.waits(lambda: run(acquire(asked)))
-            renewed = holder.starts(engine.renew, "short", short.lease_id, ttl_seconds=60).result(MAX_WAIT)
+            second = other.run_blocked(lambda: run(acquire(batch)))
+            renewed = holder.start(engine.renew, "short", short.lease_id, ttl_seconds=60).result(MAX_WAIT)
             wait_until_over(short, other)
         answers = second.result(MAX_WAIT)
         assert [answer.verdict for answer in answers] == ["acquired", "held"]
@@ -145,48 +145,48 @@ class TestAcquire:
         terms = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
         with transaction.atomic():
             first = engine.acquire("deploy", **terms)
-            retry = other.waits(engine.acquire, "deploy", **terms)
+            retry = other.run_blocked(engine.acquire, "deploy", **terms)
         answer = retry.result(MAX_WAIT)
         assert (answer.verdict, answer.lease_id) == ("recognised", first.lease_id)
 
 
 class TestNewNames:
-    def test_the_second_to_insert_is_told_of_the_first(self, engine, other):
+    def test_the_second_insert_answers_held_by_the_first(self, engine, other):
         with transaction.atomic():
             first = engine.acquire("deploy", owner="first", metadata="m")
-            second = other.waits(engine.acquire, "deploy", owner="second")
+            second = other.run_blocked(engine.acquire, "deploy", owner="second")
         answer = second.result(MAX_WAIT)
         assert (answer.verdict, answer.owner, answer.metadata) == ("held", "first", "m")
         assert answer.fencing_token == first.fencing_token
         assert kinds() == ["acquired"]
 
-    def test_the_second_acquires_if_the_first_gives_up(self, engine, other):
+    def test_the_second_insert_acquires_if_the_first_is_rolled_back(self, engine, other):
         with transaction.atomic():
             engine.acquire("deploy")
-            second = give_up(other.waits(engine.acquire, "deploy", owner="second"))
+            second = give_up(other.run_blocked(engine.acquire, "deploy", owner="second"))
         answer = second.result(MAX_WAIT)
         assert (answer.verdict, answer.owner) == ("acquired", "second")
         assert answer.expires_at > other.now()
         assert kinds() == ["acquired"]
 
-    def test_nobody_is_granted_a_lease_that_ran_out_while_its_insert_waited(self, engine, other):
+    def test_a_lease_that_expired_while_its_insert_waited_is_not_granted(self, engine, other):
         with transaction.atomic():
             engine.acquire("deploy")
-            second = other.waits(engine.acquire, "deploy", ttl_seconds=1)
+            second = other.run_blocked(engine.acquire, "deploy", ttl_seconds=1)
             time.sleep(1.01)
             give_up(second)
         answer = second.result(MAX_WAIT)
         assert answer.verdict == "acquired"
         assert answer.expires_at > answer.now
-        # The lease that came too late was nobody's, but it was there; the history says so.
+        # The lease that expired at once was returned to no client, but the history has it.
         assert kinds() == ["acquired", "expired", "acquired"]
 
-    def test_nobody_is_told_held_of_a_lease_that_ran_out_while_another_insert_waited(self, engine, other):
+    def test_held_is_not_answered_for_a_lease_that_expired_while_an_insert_waited(self, engine, other):
         engine.acquire("short", ttl_seconds=1)
-        asked = [requests.Acquire(digest=engine.digest, name=name) for name in ("deploy", "short")]
+        batch = [requests.Acquire(digest=engine.digest, name=name) for name in ("deploy", "short")]
         with transaction.atomic():
             engine.acquire("deploy")
-            second = other.waits(lambda: run(acquire(asked)))
+            second = other.run_blocked(lambda: run(acquire(batch)))
             time.sleep(1.01)
         assert [answer.verdict for answer in second.result(MAX_WAIT)] == ["held", "acquired"]
 
@@ -194,24 +194,24 @@ class TestNewNames:
         terms = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
         with transaction.atomic():
             first = engine.acquire("deploy", **terms)
-            retry = other.waits(engine.acquire, "deploy", **terms)
+            retry = other.run_blocked(engine.acquire, "deploy", **terms)
         assert retry.result(MAX_WAIT).lease_id == first.lease_id
 
-    def test_in_acquire_all_too(self, engine, other):
+    def test_two_acquire_alls_of_new_names(self, engine, other):
         with transaction.atomic():
             engine.acquire("b", owner="first")
-            second = other.waits(engine.acquire_all, ["c", "b", "a"])
+            second = other.run_blocked(engine.acquire_all, ["c", "b", "a"])
         rows = second.result(MAX_WAIT)
-        assert [(row.verdict, row.name, row.blocks) for row in rows] == [
+        assert [(row.verdict, row.name, row.is_blocking) for row in rows] == [
             ("held", "c", False),
             ("held", "b", True),
             ("held", "a", False),
         ]
 
-    def test_in_claim_next_the_second_gets_the_next_name(self, engine, other):
+    def test_the_second_claim_next_gets_the_next_new_name(self, engine, other):
         with transaction.atomic():
             assert engine.claim_next(["deploy", "next"]).name == "deploy"
-            second = other.waits(engine.claim_next, ["deploy", "next"])
+            second = other.run_blocked(engine.claim_next, ["deploy", "next"])
         assert second.result(MAX_WAIT).name == "next"
 
 
@@ -220,7 +220,7 @@ class TestHolders:
         lease = engine.acquire("deploy", ttl_seconds=SOON)
         with transaction.atomic():
             work_on("deploy")
-            renewal = other.waits(engine.renew, "deploy", lease.lease_id)
+            renewal = other.run_blocked(engine.renew, "deploy", lease.lease_id)
             wait_until_over(lease, other)
         assert renewal.result(MAX_WAIT).verdict == "not_held"
         assert engine.acquire("deploy").verdict == "acquired"
@@ -229,12 +229,14 @@ class TestHolders:
         ("operation", "request_type", "done"),
         [(renew, requests.Renew, "renewed"), (release, requests.Release, "released")],
     )
-    def test_nor_one_that_waited_for_another_of_its_batch(self, engine, other, operation, request_type, done):
+    def test_a_renewal_that_waited_for_another_row_of_its_batch_revives_nothing(
+        self, engine, other, operation, request_type, done
+    ):
         leases = [engine.acquire("a", ttl_seconds=SOON), engine.acquire("b")]
-        asked = [request_type(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
+        batch = [request_type(digest=engine.digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
         with transaction.atomic():
             work_on("b")
-            second = other.waits(lambda: run(operation(asked)))
+            second = other.run_blocked(lambda: run(operation(batch)))
             wait_until_over(leases[0], other)
         assert [answer.verdict for answer in second.result(MAX_WAIT)] == [
             "not_held",
@@ -245,36 +247,36 @@ class TestHolders:
         lease = engine.acquire("deploy", ttl_seconds=SOON)
         with transaction.atomic():
             work_on("deploy")
-            release = other.waits(engine.release, "deploy", lease.lease_id)
+            release = other.run_blocked(engine.release, "deploy", lease.lease_id)
             wait_until_over(lease, other)
         assert release.result(MAX_WAIT).verdict == "not_held"
         assert kinds() == ["acquired"]
 
     @pytest.mark.parametrize("verb", ["renew", "release"])
-    def test_who_was_forced_out_meanwhile_has_no_lease(self, engine, other, verb):
+    def test_a_holder_that_was_force_released_meanwhile_has_no_lease(self, engine, other, verb):
         lease = engine.acquire("deploy")
         with transaction.atomic():
             engine.force_release("deploy")
-            late = other.waits(getattr(engine, verb), "deploy", lease.lease_id)
+            late = other.run_blocked(getattr(engine, verb), "deploy", lease.lease_id)
         assert late.result(MAX_WAIT).verdict == "not_held"
         assert kinds() == ["acquired", "force_released"]
 
     @pytest.mark.parametrize("verb", ["renew", "release"])
-    def test_who_was_followed_by_another_meanwhile_is_told_so(self, engine, other, verb):
+    def test_a_holder_whose_lock_was_acquired_by_another_meanwhile_gets_held_by_another(self, engine, other, verb):
         lease = engine.acquire("deploy")
         with transaction.atomic():
             engine.release("deploy", lease.lease_id)
             engine.acquire("deploy", owner="next")
-            late = other.waits(getattr(engine, verb), "deploy", lease.lease_id)
+            late = other.run_blocked(getattr(engine, verb), "deploy", lease.lease_id)
         assert late.result(MAX_WAIT).verdict == "held_by_another"
         assert engine.inspect("deploy").owner == "next"
 
-    def test_force_release_spares_who_came_meanwhile_if_guarded(self, engine, other):
+    def test_force_release_with_an_expected_fencing_token_spares_a_new_holder(self, engine, other):
         lease = engine.acquire("deploy")
         with transaction.atomic():
             engine.release("deploy", lease.lease_id)
             new = engine.acquire("deploy")
-            force = other.waits(engine.force_release, "deploy", guard=lease.fencing_token)
+            force = other.run_blocked(engine.force_release, "deploy", expected_fencing_token=lease.fencing_token)
         answer = force.result(MAX_WAIT)
         assert (answer.verdict, answer.fencing_token) == ("fencing_mismatch", new.fencing_token)
 
@@ -282,30 +284,32 @@ class TestHolders:
         lease = engine.acquire("deploy")
         with transaction.atomic():
             assert engine.release("deploy", lease.lease_id).verdict == "released"
-            second = other.waits(engine.release, "deploy", lease.lease_id)
+            second = other.run_blocked(engine.release, "deploy", lease.lease_id)
         assert second.result(MAX_WAIT).verdict == "not_held"
         assert kinds() == ["acquired", "released"]
 
 
-class TestTidying:
+class TestMaintenance:
     """What the sweep and the retention will do to rows while others are at them."""
 
     def test_an_end_that_was_recorded_meanwhile_is_not_recorded_again(self, engine, other, expired):
         with transaction.atomic():
             sweep("deploy")
-            second = other.waits(engine.acquire, "deploy")
+            second = other.run_blocked(engine.acquire, "deploy")
         assert second.result(MAX_WAIT).verdict == "acquired"
         assert kinds() == ["acquired", "expired", "acquired"]
 
-    def test_nor_by_claim_next_and_acquire_all(self, engine, other, expired):
+    def test_an_end_that_was_recorded_meanwhile_is_not_recorded_by_claim_next_and_acquire_all(
+        self, engine, other, expired
+    ):
         with transaction.atomic():
             sweep("deploy")
-            second = other.waits(engine.claim_next, ["deploy"])
+            second = other.run_blocked(engine.claim_next, ["deploy"])
         assert second.result(MAX_WAIT).verdict == "acquired"
         pass_seconds(3600)
         with transaction.atomic():
             sweep("deploy")
-            third = other.waits(engine.acquire_all, ["deploy"])
+            third = other.run_blocked(engine.acquire_all, ["deploy"])
         assert third.result(MAX_WAIT)[0].verdict == "acquired"
         assert kinds() == ["acquired", "expired", "acquired", "expired", "acquired"]
 
@@ -313,18 +317,18 @@ class TestTidying:
     def test_a_row_that_was_removed_meanwhile_is_a_new_name(self, engine, other, free, verb):
         with transaction.atomic():
             Lock.objects.filter(name="deploy").delete()
-            second = other.waits(getattr(engine, verb), "deploy" if verb == "acquire" else ["deploy"])
+            second = other.run_blocked(getattr(engine, verb), "deploy" if verb == "acquire" else ["deploy"])
         answer = second.result(MAX_WAIT)
         lease = answer[0] if verb == "acquire_all" else answer
         assert lease.verdict == "acquired"
         assert lease.fencing_token > free.fencing_token
         assert kinds() == ["acquired", "released", "acquired"]
 
-    def test_none_of_several_is_left_out_when_its_row_was_removed_meanwhile(self, engine, other, free):
+    def test_acquire_all_includes_a_name_whose_row_was_removed_meanwhile(self, engine, other, free):
         engine.release("next", engine.acquire("next").lease_id)
         with transaction.atomic():
             Lock.objects.filter(name="deploy").delete()
-            both = other.waits(engine.acquire_all, ["deploy", "next"])
+            both = other.run_blocked(engine.acquire_all, ["deploy", "next"])
         rows = both.result(MAX_WAIT)
         assert {row.verdict for row in rows} == {"acquired"}
         assert [engine.renew(row.name, row.lease_id).verdict for row in rows] == ["renewed", "renewed"]
@@ -333,47 +337,47 @@ class TestTidying:
     def test_an_expired_row_that_was_removed_meanwhile_is_no_lease(self, engine, other, expired, verb):
         with transaction.atomic():
             Lock.objects.filter(name="deploy").delete()
-            late = other.waits(getattr(engine, verb), "deploy", expired.lease_id)
+            late = other.run_blocked(getattr(engine, verb), "deploy", expired.lease_id)
         assert late.result(MAX_WAIT).verdict == "not_held"
 
 
 class TestClaimNext:
-    def test_a_name_somebody_is_working_on_is_passed_over(self, engine, other, free):
+    def test_a_name_whose_row_is_locked_is_skipped(self, engine, other, free):
         with transaction.atomic():
             work_on("deploy")
-            assert other.starts(engine.claim_next, ["deploy", "next"]).result(MAX_WAIT).name == "next"
+            assert other.start(engine.claim_next, ["deploy", "next"]).result(MAX_WAIT).name == "next"
 
     def test_the_last_free_name_is_waited_for(self, engine, other, free):
         with transaction.atomic():
             work_on("deploy")
-            claim = other.waits(engine.claim_next, ["deploy"])
+            claim = other.run_blocked(engine.claim_next, ["deploy"])
         assert claim.result(MAX_WAIT).verdict == "acquired"
 
-    def test_held_is_said_only_when_it_is_taken(self, engine, other, free):
+    def test_held_is_answered_only_once_the_last_name_is_taken(self, engine, other, free):
         with transaction.atomic():
             first = engine.acquire("deploy")
-            claim = other.waits(engine.claim_next, ["deploy"])
+            claim = other.run_blocked(engine.claim_next, ["deploy"])
         answer = claim.result(MAX_WAIT)
         assert (answer.verdict, answer.available_at) == ("held", first.expires_at)
 
 
 class TestAcquireAll:
-    def test_waits_for_all_and_begins_at_the_end(self, engine, other, free):
+    def test_all_leases_begin_after_the_wait_for_the_last_row(self, engine, other, free):
         engine.release("next", engine.acquire("next").lease_id)
         with transaction.atomic():
             work_on("next")
-            both = other.waits(engine.acquire_all, ["deploy", "next"], ttl_seconds=60)
+            both = other.run_blocked(engine.acquire_all, ["deploy", "next"], ttl_seconds=60)
             while_waiting = other.now()
         rows = both.result(MAX_WAIT)
         assert {row.verdict for row in rows} == {"acquired"}
         assert all(row.acquired_at > while_waiting for row in rows)
 
-    def test_takes_none_if_one_was_taken_meanwhile(self, engine, other, free):
+    def test_nothing_is_acquired_if_one_name_was_taken_meanwhile(self, engine, other, free):
         with transaction.atomic():
             engine.acquire("deploy", owner="first")
-            both = other.waits(engine.acquire_all, ["a", "deploy"])
+            both = other.run_blocked(engine.acquire_all, ["a", "deploy"])
         rows = both.result(MAX_WAIT)
-        assert [(row.verdict, row.blocks, row.owner) for row in rows] == [
+        assert [(row.verdict, row.is_blocking, row.owner) for row in rows] == [
             ("held", False, None),
             ("held", True, "first"),
         ]

@@ -12,7 +12,7 @@ TRIES = 5
 
 
 @pytest.mark.parametrize("verb", ["claim_next", "acquire_all", "acquire"])
-def test_five_tries_of_one_request_at_once_get_one_lease(engine, verb):
+def test_five_attempts_of_one_request_at_once_get_one_lease(engine, verb):
     names = [f"issue-{number}" for number in range(8)]
     for round_ in range(10):
         key = {"idempotency_digest": f"{round_:064x}", "request_digest": "bb" * 32}

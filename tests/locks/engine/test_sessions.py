@@ -1,4 +1,4 @@
-"""Sessions: a lease that is tied to one lives while both do, for everybody who asks, whoever has swept or not."""
+"""Sessions: a lease that is bound to one ends with the first of both, whether or not the sweep has run."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -37,15 +37,15 @@ def happened(name: str = "deploy") -> list[tuple[str, str | None]]:
     return list(Event.objects.filter(lock_name=name).order_by("id").values_list("kind", "reason"))
 
 
-class TestLife:
-    def test_a_lease_lives_while_its_session_is_kept_alive(self, engine, session):
+class TestLifetime:
+    def test_a_lease_is_held_while_its_session_is_kept_alive(self, engine, session):
         engine.acquire("deploy", ttl_seconds=3600, session_id=session)
         for _ in range(3):
             pass_seconds(20)
             assert engine.keep_alive(session).verdict == "kept_alive"
         assert engine.inspect("deploy").verdict == "held"
 
-    def test_its_own_expiry_counts_as_well(self, engine, session):
+    def test_its_own_expiry_counts_too(self, engine, session):
         engine.acquire("deploy", ttl_seconds=5, session_id=session)
         pass_seconds(6)
         assert engine.inspect("deploy").verdict == "free"
@@ -77,7 +77,7 @@ class TestLife:
         assert engine.keep_alive(session).verdict == "session_over"
         assert engine.acquire("deploy", session_id=session).verdict == "session_over"
 
-    def test_a_session_is_its_tokens_alone(self, engine, session, space):
+    def test_a_session_belongs_to_its_token(self, engine, session, space):
         other = Engine(issue(space, "other", "locks:read", "locks:write"))
         assert other.keep_alive(session).verdict == "no_session"
         assert other.acquire("deploy", session_id=session).verdict == "no_session"
@@ -101,14 +101,14 @@ class TestLife:
         assert "last_keepalive_at" not in indexed
 
 
-class TestWhenItEnds:
-    """To whoever looks: with its session, if that is first. The holder is told how far the lease goes by itself."""
+class TestEffectiveExpiry:
+    """For others it is the earlier of lease and session; the holder gets the expiry of the lease alone."""
 
     @pytest.fixture
     def tied(self, engine, session):
         return engine.acquire("deploy", ttl_seconds=3600, session_id=session, lock_delay_seconds=5)
 
-    def test_inspect_and_lists_say_when_the_session_does(self, engine, session, tied):
+    def test_inspect_and_lists_show_the_expiry_of_the_session(self, engine, session, tied):
         ends_at = Session.objects.get(pk=session).expires_at
         assert tied.expires_at > ends_at
         for sort in ("name", "expires_at", "acquired_at"):
@@ -117,46 +117,46 @@ class TestWhenItEnds:
         assert engine.inspect("deploy").expires_at == ends_at
         assert engine.keep_alive(session).expires_at == engine.inspect("deploy").expires_at > ends_at
 
-    def test_whoever_takes_it_by_force_is_told_so_too(self, engine, session, tied):
+    def test_a_force_release_shows_it_too(self, engine, session, tied):
         assert engine.force_release("deploy").expires_at == Session.objects.get(pk=session).expires_at
 
-    def test_whoever_is_told_held_is_told_so_too(self, engine, session, tied):
+    def test_a_held_answer_shows_it_too(self, engine, session, tied):
         ends_at = Session.objects.get(pk=session).expires_at
         assert engine.acquire("deploy").expires_at == ends_at
         blocker, _ = engine.acquire_all(["deploy", "other"])
         assert (blocker.expires_at, blocker.available_at) == (ends_at, ends_at + timedelta(seconds=5))
 
-    def test_its_own_expiry_if_that_is_first(self, engine, session):
+    def test_its_own_expiry_if_that_is_earlier(self, engine, session):
         lease = engine.acquire("deploy", ttl_seconds=20, session_id=session)
         assert engine.inspect("deploy").expires_at == lease.expires_at
 
-    def test_the_list_is_in_that_order(self, engine, session, tied):
+    def test_the_list_is_sorted_by_it(self, engine, session, tied):
         engine.acquire("later", ttl_seconds=600)
         engine.acquire("sooner", ttl_seconds=20)
         listed = run(listing(requests.Listing(digest=engine.digest, sort="expires_at")))
         assert [row.name for row in listed] == ["sooner", "deploy", "later"]
 
 
-class TestAskingAgain:
-    def test_the_same_session_keeps_its_lease_and_never_for_less(self, engine, session):
+class TestRecognition:
+    def test_the_same_session_keeps_its_lease_which_is_not_shortened(self, engine, session):
         first = engine.acquire("deploy", ttl_seconds=60, session_id=session, metadata="m")
         again = engine.acquire("deploy", ttl_seconds=10, session_id=session, metadata="other")
         assert (again.verdict, again.lease_id, again.metadata) == ("recognised", first.lease_id, "m")
         assert (again.fencing_token, again.expires_at) == (first.fencing_token, first.expires_at)
         assert engine.acquire("deploy", ttl_seconds=90, session_id=session).expires_at > first.expires_at
 
-    def test_another_session_of_the_same_token_is_told_held(self, engine, session):
+    def test_another_session_of_the_same_token_gets_held(self, engine, session):
         engine.acquire("deploy", session_id=session)
         assert engine.acquire("deploy", session_id=engine.open_session().session_id).verdict == "held"
         assert engine.acquire("deploy").verdict == "held"
 
-    def test_all_of_its_locks_at_once(self, engine, session):
+    def test_acquire_all_of_locks_that_it_holds(self, engine, session):
         first = engine.acquire_all(["a", "b"], session_id=session)
         again = engine.acquire_all(["b", "a"], session_id=session)
         assert {row.verdict for row in again} == {"recognised"}
         assert {row.lease_id for row in again} == {row.lease_id for row in first}
 
-    def test_what_it_has_already_is_kept_and_the_others_are_acquired(self, engine, session):
+    def test_acquire_all_keeps_its_leases_and_acquires_the_others(self, engine, session):
         first = engine.acquire("a", ttl_seconds=60, session_id=session, metadata="m")
         own, new = engine.acquire_all(["a", "b"], ttl_seconds=90, session_id=session)
         assert (own.verdict, own.lease_id, own.fencing_token) == ("acquired", first.lease_id, first.fencing_token)
@@ -164,35 +164,35 @@ class TestAskingAgain:
         assert own.expires_at == new.expires_at == Lock.objects.get(name="a").expires_at > first.expires_at
         assert Event.objects.filter(kind="acquired").count() == 2
 
-    def test_never_for_less_nor_beyond_the_longest_hold(self, engine, session, space):
+    def test_acquire_all_neither_shortens_a_lease_nor_exceeds_max_hold(self, engine, session, space):
         first = engine.acquire("a", ttl_seconds=60, session_id=session)
         assert engine.acquire_all(["a", "b"], ttl_seconds=10, session_id=session)[0].expires_at == first.expires_at
         Space.objects.filter(pk=space.pk).update(max_hold_seconds=70)
         own, _ = engine.acquire_all(["a", "b"], ttl_seconds=600, session_id=session)
         assert (own.verdict, own.expires_at) == ("recognised", first.acquired_at + timedelta(seconds=70))
 
-    def test_what_it_has_already_is_not_in_its_way(self, engine, session):
+    def test_its_own_locks_do_not_block_it(self, engine, session):
         engine.acquire("a", session_id=session)
-        engine.acquire("b", owner="somebody")
+        engine.acquire("b", owner="holder")
         rows = engine.acquire_all(["a", "b", "c"], session_id=session)
-        assert [(row.verdict, row.blocks, row.lease_id) for row in rows] == [
+        assert [(row.verdict, row.is_blocking, row.lease_id) for row in rows] == [
             ("held", False, None), ("held", True, None), ("held", False, None),
         ]  # fmt: skip
 
-    def test_what_another_session_of_the_same_token_has_is(self, engine, session):
+    def test_locks_of_another_session_of_the_same_token_block_it(self, engine, session):
         engine.acquire("a", session_id=session)
         rows = engine.acquire_all(["a", "b"], session_id=engine.open_session().session_id)
-        assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
+        assert [(row.verdict, row.is_blocking) for row in rows] == [("held", True), ("held", False)]
 
 
-class TestDeath:
+class TestExpiredSession:
     """Before any sweep."""
 
-    def test_acquire_takes_over_and_the_history_tells_why(self, engine, dead):
+    def test_acquire_takes_over_and_the_history_has_the_reason(self, engine, dead):
         lease = engine.acquire("deploy", owner="next")
         assert (lease.verdict, lease.owner) == ("acquired", "next")
         assert lease.fencing_token > dead.fencing_token
-        assert happened() == [("acquired", None), ("expired", "its session ran out"), ("acquired", None)]
+        assert happened() == [("acquired", None), ("expired", "its session expired"), ("acquired", None)]
         ended = Event.objects.get(kind="expired")
         assert (round(ended.held_ms / 1000), ended.actor_name) == (30, "expiry")
 
@@ -202,16 +202,16 @@ class TestDeath:
         engine.acquire_all(["a", "b"], ttl_seconds=3600, session_id=other)
         pass_seconds(31)
         assert {row.verdict for row in engine.acquire_all(["c", "b", "a"])} == {"acquired"}
-        assert happened("a") == [("acquired", None), ("expired", "its session ran out"), ("acquired", None)]
+        assert happened("a") == [("acquired", None), ("expired", "its session expired"), ("acquired", None)]
 
     def test_renew_release_and_force_release_find_no_lease(self, engine, dead):
         assert engine.renew("deploy", dead.lease_id).verdict == "not_held"
         assert engine.release("deploy", dead.lease_id).verdict == "not_held"
         assert engine.force_release("deploy").verdict == "not_held"
-        assert happened() == [("acquired", None), ("expired", "its session ran out")]
+        assert happened() == [("acquired", None), ("expired", "its session expired")]
 
     @pytest.mark.parametrize("verb", ["release", "force_release"])
-    def test_each_of_them_alone(self, engine, dead, verb):
+    def test_each_operation_alone(self, engine, dead, verb):
         terms = {"lease_id": dead.lease_id} if verb == "release" else {}
         assert getattr(engine, verb)("deploy", **terms).verdict == "not_held"
 
@@ -239,17 +239,19 @@ class TestDeath:
         pass_seconds(40)
         assert engine.acquire("deploy").verdict == "acquired"
 
-    def test_force_release_of_a_living_one(self, engine, session):
+    def test_force_release_of_a_lock_of_an_active_session(self, engine, session):
         lease = engine.acquire("deploy", session_id=session)
-        assert engine.force_release("deploy", guard=lease.fencing_token + 1).verdict == "fencing_mismatch"
-        forced = engine.force_release("deploy", guard=lease.fencing_token, lock_delay_seconds=5)
+        assert (
+            engine.force_release("deploy", expected_fencing_token=lease.fencing_token + 1).verdict == "fencing_mismatch"
+        )
+        forced = engine.force_release("deploy", expected_fencing_token=lease.fencing_token, lock_delay_seconds=5)
         assert (forced.verdict, forced.owner) == ("released", "runner-7")
         assert Event.objects.get(pk=forced.event_id).reason == "stuck"
         assert engine.inspect("deploy").verdict == "delayed"
 
 
-class TestEnding:
-    def test_frees_all_its_locks_in_one_commit(self, engine, session):
+class TestEndedSession:
+    def test_all_its_locks_are_freed_in_one_commit(self, engine, session):
         engine.acquire_all([f"job-{number}" for number in range(20)], session_id=session)
         engine.acquire("recognised", session_id=session, ephemeral=False)
         assert engine.end_session(session).verdict == "ended"
@@ -263,23 +265,23 @@ class TestEnding:
         assert Event.objects.filter(kind="session_ended").count() == 1
 
     def test_the_history_knows_a_session_by_its_holder_and_never_by_its_id(self, engine, session):
-        """Whoever knows the id may act as its holder."""
+        """The id is a secret: with it a client can act as the holder."""
         held = engine.acquire("deploy", session_id=session)
         engine.end_session(session)
-        told = Event.objects.filter(kind__in=["session_opened", "session_ended"])
-        assert {event.holder_id for event in told} == {held.holder_id}
+        events = Event.objects.filter(kind__in=["session_opened", "session_ended"])
+        assert {event.holder_id for event in events} == {held.holder_id}
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM octo_event WHERE octo_event::text LIKE %s", [f"%{session}%"])
             assert cursor.fetchone() == (0,)
 
-    def test_the_sweep_frees_what_a_dead_session_held_and_says_so_once(self, engine, dead, session):
+    def test_the_sweep_frees_the_locks_of_an_ended_session_and_records_it_once(self, engine, dead, session):
         assert run(sweep_sessions()) == 1
-        assert happened() == [("acquired", None), ("expired", "its session ran out")]
+        assert happened() == [("acquired", None), ("expired", "its session expired")]
         assert Lock.objects.get().lease_id is None
         assert run(sweep_sessions()) == 0
         assert Event.objects.filter(kind="session_expired").count() == 1
 
-    def test_the_sweep_leaves_the_living_alone_and_looks_again_when_they_end(self, engine, session):
+    def test_the_sweep_reschedules_active_sessions_to_their_expiry(self, engine, session):
         engine.acquire("deploy", ttl_seconds=3600, session_id=session)
         pass_seconds(20)
         engine.keep_alive(session)
@@ -290,7 +292,7 @@ class TestEnding:
         pass_seconds(20)
         assert run(sweep_sessions()) == 1
 
-    def test_the_history_is_whole_whatever_happened(self, engine, dead, session):
+    def test_the_history_is_consistent(self, engine, dead, session):
         living = engine.open_session().session_id
         engine.acquire("a", session_id=living)
         engine.acquire("b", session_id=living)

@@ -87,10 +87,10 @@ class EngineAgainstModel(RuleBasedStateMachine):
             case "delayed" | "idempotency_conflict":
                 assert answer.lease_id is None
 
-    @rule(wanted=st.lists(names, min_size=1, max_size=4), holder=holders, ttl=ttls)
-    def claim_next(self, wanted, holder, ttl):
-        free = [name for name in wanted if self.locks[name].status(self.now) == "free"]
-        answer = self.engines[holder].claim_next(wanted, ttl_seconds=ttl)
+    @rule(requested=st.lists(names, min_size=1, max_size=4), holder=holders, ttl=ttls)
+    def claim_next(self, requested, holder, ttl):
+        free = [name for name in requested if self.locks[name].status(self.now) == "free"]
+        answer = self.engines[holder].claim_next(requested, ttl_seconds=ttl)
         if free:
             assert (answer.verdict, answer.name) == ("acquired", free[0])
             terms = {"metadata": None, "ttl": ttl, "delay": 0, "key": None, "body": None}
@@ -98,15 +98,15 @@ class EngineAgainstModel(RuleBasedStateMachine):
         else:
             assert (answer.verdict, answer.lease_id) == ("held", None)
 
-    @rule(wanted=st.permutations(NAMES), few=st.integers(1, 3), holder=holders, ttl=ttls, delay=delays)
-    def acquire_all(self, wanted, few, holder, ttl, delay):
-        wanted = wanted[:few]
-        free = [name for name in wanted if self.locks[name].status(self.now) == "free"]
-        rows = self.engines[holder].acquire_all(wanted, ttl_seconds=ttl, lock_delay_seconds=delay)
-        assert [row.name for row in rows] == wanted
-        assert {row.verdict for row in rows} == {"acquired" if free == wanted else "held"}
-        assert [row.name for row in rows if row.blocks] == [name for name in wanted if name not in free]
-        if free == wanted:
+    @rule(requested=st.permutations(NAMES), few=st.integers(1, 3), holder=holders, ttl=ttls, delay=delays)
+    def acquire_all(self, requested, few, holder, ttl, delay):
+        requested = requested[:few]
+        free = [name for name in requested if self.locks[name].status(self.now) == "free"]
+        rows = self.engines[holder].acquire_all(requested, ttl_seconds=ttl, lock_delay_seconds=delay)
+        assert [row.name for row in rows] == requested
+        assert {row.verdict for row in rows} == {"acquired" if free == requested else "held"}
+        assert [row.name for row in rows if row.is_blocking] == [name for name in requested if name not in free]
+        if free == requested:
             terms = {"metadata": None, "ttl": ttl, "delay": delay, "key": None, "body": None}
             for row in rows:
                 self.begin(row.name, row, holder=holder, **terms)
@@ -132,12 +132,14 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @rule(name=names, wrong_by=st.sampled_from([None, 0, -1, 1]), delay=st.none() | delays)
     def force_release(self, name, wrong_by, delay):
         lock = self.locks[name]
-        guard = None if wrong_by is None else lock.highest_token + wrong_by
-        expected = lock.verdict_of_force(self.now, guard)
-        answer = self.engines["robot"].force_release(name, guard=guard, lock_delay_seconds=delay)
+        token = None if wrong_by is None else lock.highest_token + wrong_by
+        expected = lock.verdict_of_force(self.now, token)
+        answer = self.engines["robot"].force_release(name, expected_fencing_token=token, lock_delay_seconds=delay)
         assert answer.verdict == expected
         if expected == "released":
             lock.end(self.now, "force_released", lock.lease.delay if delay is None else delay)
+        elif lock.lease is not None and expected == "not_held":
+            lock.end(lock.lease.expires, "expired", lock.lease.delay)
 
     @invariant()
     def inspect_agrees(self):

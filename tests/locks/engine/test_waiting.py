@@ -1,5 +1,6 @@
-"""Standing in line: whoever frees a lock hands it to the first in line, in the same statement."""
+"""The queue: the statement that frees a lock hands it over to the first waiter."""
 
+import contextlib
 from datetime import timedelta
 from uuid import uuid4
 
@@ -9,18 +10,18 @@ from django.db.models.functions import Now
 
 from locks.engine import requests, results, statements
 from locks.engine.execution import run
-from locks.engine.handover import dequeue
-from locks.engine.maintenance import purge_waiters, sweep, sweep_sessions
-from locks.engine.operations import release
-from locks.engine.queue import (
-    BEAT_SECONDS,
-    PICK_UP_SECONDS,
-    SILENT_SECONDS,
+from locks.engine.handover import (
+    CLAIM_TIMEOUT_SECONDS,
+    HEARTBEAT_SECONDS,
+    HEARTBEAT_TIMEOUT_SECONDS,
     claim_handovers,
+    dequeue,
     enqueue,
     hand_over_free_names,
     server_heartbeat,
 )
+from locks.engine.maintenance import purge_waiters, sweep, sweep_sessions
+from locks.engine.operations import release, resolve_handovers, run_round
 from locks.events.history.verification import verify
 from locks.models import Event, Lock, ServerProcess, Space, Token, Waiter
 from tests.conftest import issue
@@ -30,7 +31,7 @@ from tests.locks.engine.time_travel import pass_seconds
 pytestmark = pytest.mark.django_db
 
 
-class Waiting:
+class WaitingServer:
     """A server process at which requests wait."""
 
     def __init__(self, engine: Engine) -> None:
@@ -43,23 +44,24 @@ class Waiting:
             digest=self.engine.digest, name=name, server_id=self.id, wait_ms=int(seconds * 1000), **terms
         )
 
-    def stand(self, name: str = "deploy", *, seconds: float = 60, **terms) -> results.Enqueued:
+    def enqueue(self, name: str = "deploy", *, seconds: float = 60, **terms) -> results.Enqueued:
         return run(enqueue([self.wait(name, seconds=seconds, **terms)]))[0]
 
     def claim_handovers(self) -> list[results.Handover]:
         return run(claim_handovers(self.id))
 
-    def falls_silent(self) -> None:
+    def stop_heartbeats(self) -> None:
         with connection.cursor() as cursor:
             cursor.execute(
-                "UPDATE octo_server_process SET last_heartbeat_at = last_heartbeat_at - interval '1 second' WHERE id = %s",
+                "UPDATE octo_server_process SET last_heartbeat_at = last_heartbeat_at - interval '1 second'"
+                " WHERE id = %s",
                 [self.id],
             )
 
 
 @pytest.fixture
 def server(engine):
-    return Waiting(engine)
+    return WaitingServer(engine)
 
 
 @pytest.fixture
@@ -71,15 +73,15 @@ def owners_and_kinds(name: str = "deploy") -> list[tuple[str, str]]:
     return list(Event.objects.filter(lock_name=name).order_by("id").values_list("owner", "kind"))
 
 
-class TestStanding:
-    def test_places_are_given_in_order(self, server, held):
-        assert [server.stand(owner=owner).position for owner in "abc"] == [1, 2, 3]
+class TestEnqueue:
+    def test_positions_are_assigned_in_order(self, server, held):
+        assert [server.enqueue(owner=owner).position for owner in "abc"] == [1, 2, 3]
         found = server.engine.inspect("deploy")
         assert found.waiters == 3
-        assert [waiter["owner"] for waiter in found.in_line] == ["a", "b", "c"]
+        assert [waiter["owner"] for waiter in found.queue] == ["a", "b", "c"]
         assert server.engine.acquire("deploy").waiters == 3
 
-    def test_a_batch_stands_in_its_order(self, server, held):
+    def test_a_batch_is_enqueued_in_its_order(self, server, held):
         waits = [
             requests.Enqueue(digest=server.engine.digest, name="deploy", owner=owner, server_id=server.id, wait_ms=1000)
             for owner in "abc"
@@ -87,81 +89,81 @@ class TestStanding:
         assert [placed.position for placed in run(enqueue(waits))] == [1, 2, 3]
         assert list(Waiter.objects.order_by("queue_seq").values_list("owner", flat=True)) == ["a", "b", "c"]
 
-    def test_nobody_waits_for_what_is_free(self, server, held):
+    def test_a_free_lock_is_not_waited_for(self, server, held):
         server.engine.release("deploy", held.lease_id)
-        assert server.stand().verdict == "retry"
-        assert server.stand("never").verdict == "retry"
+        assert server.enqueue().verdict == "retry"
+        assert server.enqueue("never").verdict == "retry"
 
-    def test_a_closed_name_is_waited_for(self, server):
+    def test_a_delayed_lock_is_waited_for(self, server):
         lease = server.engine.acquire("deploy", lock_delay_seconds=60)
         server.engine.release("deploy", lease.lease_id)
-        assert server.stand().verdict == "waiting"
+        assert server.enqueue().verdict == "waiting"
 
-    def test_so_it_is_by_whoever_had_it_until_it_ran_out(self, server):
+    def test_a_delayed_lock_is_waited_for_by_its_last_holder_too(self, server):
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
         server.engine.acquire("deploy", ttl_seconds=1, lock_delay_seconds=60, **key)
         pass_seconds(2)
-        assert server.stand(**key).verdict == "waiting"
+        assert server.enqueue(**key).verdict == "waiting"
 
-    def test_the_limits_of_the_space(self, server, held):
+    def test_the_queue_limits_of_the_space(self, server, held):
         Space.objects.update(max_waiters_per_name=2, max_waiters=3)
         server.engine.acquire("other")
-        assert [server.stand().verdict for _ in range(3)] == ["waiting", "waiting", "queue_full"]
-        assert [server.stand("other").verdict for _ in range(2)] == ["waiting", "queue_full"]
+        assert [server.enqueue().verdict for _ in range(3)] == ["waiting", "waiting", "queue_full"]
+        assert [server.enqueue("other").verdict for _ in range(2)] == ["waiting", "queue_full"]
 
-    def test_a_retry_takes_over_the_place_of_its_first_try(self, server, held):
+    def test_a_retry_takes_over_the_position_of_its_first_attempt(self, server, held):
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
-        first = server.stand(owner="a", **key)
-        server.stand(owner="b")
-        other = Waiting(server.engine)
-        again = other.stand(owner="a", **key)
+        first = server.enqueue(owner="a", **key)
+        server.enqueue(owner="b")
+        other = WaitingServer(server.engine)
+        again = other.enqueue(owner="a", **key)
         assert (again.verdict, again.replaced_waiter_id, again.queue_seq) == (
             "waiting",
             first.waiter_id,
             first.queue_seq,
         )
-        assert other.stand(owner="a", **{**key, "request_digest": "cc" * 32}).verdict == "idempotency_conflict"
+        assert other.enqueue(owner="a", **{**key, "request_digest": "cc" * 32}).verdict == "idempotency_conflict"
         server.engine.release("deploy", held.lease_id)
         assert [handed.owner for handed in other.claim_handovers()] == ["a"]
         assert server.claim_handovers() == []
 
-    def test_a_first_try_that_gives_up_just_then_takes_nothing_from_its_retry(self, server, held):
+    def test_a_first_attempt_that_leaves_does_not_remove_its_retry(self, server, held):
         """At the same server, where only the id tells them apart."""
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
-        first = server.stand(**key)
-        server.stand(**key)
+        first = server.enqueue(**key)
+        server.enqueue(**key)
         assert [row.verdict for row in run(dequeue([first.waiter_id], server_id=server.id))] == ["unknown"]
         server.engine.release("deploy", held.lease_id)
         assert [handed.verdict for handed in server.claim_handovers()] == ["acquired"]
 
-    def test_who_lost_a_place_comes_back_to_where_it_stood(self, server, held):
+    def test_a_requeued_request_returns_to_its_position(self, server, held):
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
-        first = server.stand(owner="first", **key)
-        server.stand(owner="second")
+        first = server.enqueue(owner="first", **key)
+        server.enqueue(owner="second")
         Waiter.objects.filter(owner="first").delete()
-        back = server.stand(owner="first", queue_seq=first.queue_seq, is_requeue=True, **key)
+        back = server.enqueue(owner="first", queue_seq=first.queue_seq, is_requeue=True, **key)
         assert (back.verdict, back.position, back.queue_seq) == ("waiting", 1, first.queue_seq)
         server.engine.release("deploy", held.lease_id)
         assert [handed.owner for handed in server.claim_handovers()] == ["first"]
 
-    def test_but_not_where_its_retry_stands_by_now(self, server, held):
+    def test_a_requeued_request_is_superseded_by_its_retry(self, server, held):
         key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
-        first = server.stand(**key)
-        retry = Waiting(server.engine).stand(**key)
-        assert server.stand(queue_seq=first.queue_seq, is_requeue=True, **key).verdict == "superseded"
+        first = server.enqueue(**key)
+        retry = WaitingServer(server.engine).enqueue(**key)
+        assert server.enqueue(queue_seq=first.queue_seq, is_requeue=True, **key).verdict == "superseded"
         assert Waiter.objects.get().pk == retry.waiter_id
 
 
-def test_a_waiter_that_vanished_costs_less_than_two_seconds():
-    assert SILENT_SECONDS + PICK_UP_SECONDS + BEAT_SECONDS <= 1.8
-    for seconds in (SILENT_SECONDS, PICK_UP_SECONDS):
+def test_a_waiter_that_disappeared_costs_less_than_two_seconds():
+    assert HEARTBEAT_TIMEOUT_SECONDS + CLAIM_TIMEOUT_SECONDS + HEARTBEAT_SECONDS <= 1.8
+    for seconds in (HEARTBEAT_TIMEOUT_SECONDS, CLAIM_TIMEOUT_SECONDS):
         assert statements.END_AND_HAND_OVER.sql.count(f"interval '{round(seconds * 1000)} milliseconds'") == 1
 
 
-class TestHandingOn:
-    def test_release_hands_to_the_first_in_line(self, server, held):
-        server.stand(owner="a", ttl_seconds=120, metadata="m", request_id="req_a")
-        server.stand(owner="b")
+class TestHandover:
+    def test_release_hands_over_to_the_first_waiter(self, server, held):
+        server.enqueue(owner="a", ttl_seconds=120, metadata="m", request_id="req_a")
+        server.enqueue(owner="b")
         assert server.engine.release("deploy", held.lease_id).verdict == "released"
         (handed,) = server.claim_handovers()
         assert (handed.verdict, handed.owner, handed.metadata) == ("acquired", "a", "m")
@@ -171,71 +173,71 @@ class TestHandingOn:
         assert Event.objects.get(owner="a").request_id == "req_a"
         assert server.engine.renew("deploy", handed.lease_id).verdict == "renewed"
         assert server.claim_handovers() == []
-        assert [waiter["owner"] for waiter in server.engine.inspect("deploy").in_line] == ["b"]
+        assert [waiter["owner"] for waiter in server.engine.inspect("deploy").queue] == ["b"]
 
-    def test_force_release_does(self, server, held):
-        server.stand(owner="a")
-        assert server.engine.force_release("deploy", guard=1).verdict == "fencing_mismatch"
-        forced = server.engine.force_release("deploy", guard=held.fencing_token)
+    def test_force_release_hands_over(self, server, held):
+        server.enqueue(owner="a")
+        assert server.engine.force_release("deploy", expected_fencing_token=1).verdict == "fencing_mismatch"
+        forced = server.engine.force_release("deploy", expected_fencing_token=held.fencing_token)
         assert (forced.verdict, forced.owner) == ("released", "holder")
         assert Event.objects.get(pk=forced.event_id).kind == "force_released"
         assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
-    def test_the_sweep_does(self, server, held):
-        server.stand(owner="a")
+    def test_the_sweep_hands_over(self, server, held):
+        server.enqueue(owner="a")
         pass_seconds(601)
         assert run(sweep()) == 1
         assert owners_and_kinds()[1:] == [("holder", "expired"), ("a", "acquired")]
 
-    def test_a_look_by_the_waiting_server_does(self, server, held):
-        server.stand(owner="a")
+    def test_the_check_of_the_waiting_server_hands_over(self, server, held):
+        server.enqueue(owner="a")
         assert run(hand_over_free_names(server.id)) == 0
         pass_seconds(601)
         assert run(hand_over_free_names(server.id)) == 1
         assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
-    def test_the_end_of_a_session_does(self, server):
+    def test_the_end_of_a_session_hands_over(self, server):
         session = server.engine.open_session().session_id
         server.engine.acquire("deploy", session_id=session, ttl_seconds=600)
-        server.stand(owner="a")
+        server.enqueue(owner="a")
         server.engine.end_session(session)
         assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
-    def test_many_at_once_have_longer_to_be_picked_up(self, server):
+    def test_many_handovers_at_once_have_longer_to_be_claimed(self, server):
         session = server.engine.open_session()
         for number in range(50):
             server.engine.acquire(f"job/{number}", session_id=session.session_id)
-            server.stand(f"job/{number}")
+            server.enqueue(f"job/{number}")
         server.engine.end_session(session.session_id)
         lasts = {lock.expires_at - lock.acquired_at for lock in Lock.objects.all()}
-        assert lasts == {timedelta(seconds=PICK_UP_SECONDS, milliseconds=49)}
+        assert lasts == {timedelta(seconds=CLAIM_TIMEOUT_SECONDS, milliseconds=49)}
 
-    def test_the_sweep_of_a_dead_session_does(self, server):
+    def test_the_sweep_of_an_ended_session_hands_over(self, server):
         session = server.engine.open_session(ttl_seconds=10).session_id
         server.engine.acquire("deploy", session_id=session, ttl_seconds=600)
-        server.stand(owner="a")
+        server.enqueue(owner="a")
         pass_seconds(11)
         assert run(sweep_sessions()) == 1
         assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
-    def test_a_newcomer_is_told_held_and_the_line_is_served(self, server, held):
-        """Also where the lease ran out and nobody has swept."""
-        server.stand(owner="a")
+    def test_a_new_request_gets_held_and_the_first_waiter_the_lock(self, server, held):
+        """Also if the lease has expired and was not swept."""
+        server.enqueue(owner="a")
         pass_seconds(601)
         newcomer = server.engine.acquire("deploy", owner="newcomer")
         assert (newcomer.verdict, newcomer.owner) == ("held", "a")
         assert server.engine.claim_next(["deploy"]).verdict == "held"
         assert {row.verdict for row in server.engine.acquire_all(["x", "deploy"])} == {"held"}
 
-    def test_claim_next_and_acquire_all_settle_the_line_first(self, server, held):
-        server.stand(owner="a")
+    def test_claim_next_and_acquire_all_hand_over_first(self, server, held):
+        server.enqueue(owner="a")
         pass_seconds(601)
         assert server.engine.claim_next(["deploy", "free"]).name == "free"
         assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
-    def test_after_a_delay_the_first_in_line_has_it(self, server):
+    def test_after_a_delay_the_first_waiter_gets_it(self, server):
         lease = server.engine.acquire("deploy", lock_delay_seconds=30)
-        server.stand(owner="a")
+        server.enqueue(owner="a")
         server.engine.release("deploy", lease.lease_id)
         assert server.claim_handovers() == []
         assert run(hand_over_free_names(server.id)) == 0
@@ -243,19 +245,19 @@ class TestHandingOn:
         assert server.engine.acquire("deploy", owner="newcomer").owner == "a"
         assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
-    def test_of_a_batch_of_releases_each_is_handed_on(self, server, engine):
+    def test_each_lock_of_a_batch_of_releases_is_handed_over(self, server, engine):
         leases = engine.acquire_all(["a", "b", "c"])
-        server.stand("a", owner="first")
-        server.stand("c", owner="third")
-        asked = [
+        server.enqueue("a", owner="first")
+        server.enqueue("c", owner="third")
+        batch = [
             requests.Release(digest=engine.digest, name=row.name, lease_id=row.lease_id) for row in (*leases, leases[0])
         ]
-        done = run(release(asked))
+        done = run(release(batch))
         assert [row.verdict for row in done] == ["released", "released", "released", "not_held"]
         assert {(handed.name, handed.owner) for handed in server.claim_handovers()} == {("a", "first"), ("c", "third")}
 
-    def test_the_line_is_forgotten_when_it_is_empty(self, server, held):
-        placed = server.stand()
+    def test_an_empty_queue_is_cleared_from_the_lock(self, server, held):
+        placed = server.enqueue()
         assert run(dequeue([placed.waiter_id]))[0].verdict == "left"
         assert Lock.objects.get().last_waiter_id is not None
         server.engine.release("deploy", held.lease_id)
@@ -263,78 +265,78 @@ class TestHandingOn:
         assert server.engine.acquire("deploy").verdict == "acquired"
 
 
-class TestGone:
-    def test_a_server_that_fell_silent_is_passed_over(self, server, held):
-        dead = Waiting(server.engine)
-        dead.stand(owner="dead")
-        server.stand(owner="alive")
-        dead.falls_silent()
+class TestDisappearedWaiters:
+    def test_a_server_without_heartbeats_is_skipped(self, server, held):
+        dead = WaitingServer(server.engine)
+        dead.enqueue(owner="dead")
+        server.enqueue(owner="alive")
+        dead.stop_heartbeats()
         server.engine.release("deploy", held.lease_id)
         assert [handed.owner for handed in server.claim_handovers()] == ["alive"]
 
-    def test_a_line_of_nobody_but_the_dead_is_no_line(self, server, held):
-        server.stand(owner="dead")
-        server.falls_silent()
+    def test_a_queue_of_gone_waiters_counts_as_empty(self, server, held):
+        server.enqueue(owner="dead")
+        server.stop_heartbeats()
         server.engine.release("deploy", held.lease_id)
         assert Waiter.objects.count() == 0
         assert server.engine.acquire("deploy", owner="newcomer").verdict == "acquired"
 
-    def test_what_is_not_picked_up_goes_to_the_next(self, server, held):
-        server.stand(owner="a")
-        server.stand(owner="b")
+    def test_an_unclaimed_handover_goes_to_the_next(self, server, held):
+        server.enqueue(owner="a")
+        server.enqueue(owner="b")
         server.engine.release("deploy", held.lease_id)
         pass_seconds(1)
         assert server.engine.acquire("deploy", owner="newcomer").owner == "b"
         assert [(handed.owner, handed.verdict) for handed in server.claim_handovers()] == [("b", "acquired")]
         assert owners_and_kinds()[2:] == [("a", "acquired"), ("a", "expired"), ("b", "acquired")]
-        assert Event.objects.get(owner="a", kind="expired").reason == "handed on, but not picked up"
+        assert Event.objects.get(owner="a", kind="expired").reason == "handed over, but not claimed"
 
-    def test_who_comes_too_late_is_told_so(self, server, held):
-        server.stand(owner="a")
+    def test_a_late_claim_gets_handover_expired(self, server, held):
+        server.enqueue(owner="a")
         server.engine.release("deploy", held.lease_id)
         pass_seconds(1)
         assert [handed.verdict for handed in server.claim_handovers()] == ["handover_expired"]
         assert Waiter.objects.count() == 0
 
-    def test_whoever_leaves_gives_on_what_it_was_handed(self, server, held):
-        leaver = server.stand(owner="a")
-        server.stand(owner="b")
+    def test_a_waiter_that_leaves_returns_its_handover(self, server, held):
+        leaver = server.enqueue(owner="a")
+        server.enqueue(owner="b")
         server.engine.release("deploy", held.lease_id)
         run(dequeue([leaver.waiter_id]))
         assert [handed.owner for handed in server.claim_handovers()] == ["b"]
         released = Event.objects.get(owner="a", kind="released")
         assert (released.actor_kind, released.actor_name) == ("token", "operator")
-        assert released.reason == "whoever waited for it had gone"
+        assert released.reason == "the waiting client had disconnected"
 
-    def test_whoever_leaves_takes_nothing_from_a_retry(self, server, held):
+    def test_a_waiter_that_leaves_takes_nothing_from_its_retry(self, server, held):
         key = {"idempotency_digest": "00" * 32, "request_digest": "11" * 32}
-        leaver = server.stand(owner="a", **key)
+        leaver = server.enqueue(owner="a", **key)
         server.engine.release("deploy", held.lease_id)
         retry = server.engine.acquire("deploy", owner="a", **key)
         run(dequeue([leaver.waiter_id]))
         assert server.engine.renew("deploy", retry.lease_id).verdict == "renewed"
 
-    def test_nor_from_a_retry_at_another_server(self, server, held):
+    def test_a_waiter_that_leaves_takes_nothing_from_its_retry_at_another_server(self, server, held):
         key = {"idempotency_digest": "00" * 32, "request_digest": "11" * 32}
-        other = Waiting(server.engine)
-        first = server.stand(owner="a", **key)
-        other.stand(owner="a", **key)
+        other = WaitingServer(server.engine)
+        first = server.enqueue(owner="a", **key)
+        other.enqueue(owner="a", **key)
         assert run(dequeue([first.waiter_id], server_id=server.id))[0].verdict == "unknown"
         server.engine.release("deploy", held.lease_id)
         assert [handed.verdict for handed in other.claim_handovers()] == ["acquired"]
 
-    def test_who_gives_up_says_where_it_stood(self, server, held):
-        server.stand(owner="a")
-        second = server.stand(owner="b")
+    def test_a_waiter_that_leaves_gets_its_position(self, server, held):
+        server.enqueue(owner="a")
+        second = server.enqueue(owner="b")
         (left,) = run(dequeue([second.waiter_id]))
         assert (left.verdict, left.position) == ("left", 2)
         assert run(dequeue([second.waiter_id]))[0].verdict == "unknown"
 
-    def test_a_waiter_whose_time_is_up_or_whose_session_or_token_is_over_is_passed_over(self, server, held):
+    def test_a_waiter_past_its_deadline_or_without_valid_session_or_token_is_skipped(self, server, held):
         session = server.engine.open_session(ttl_seconds=10).session_id
-        server.stand(owner="impatient", seconds=0)
-        server.stand(owner="of a session", session_id=session)
-        server.stand(owner="patient")
+        server.enqueue(owner="impatient", seconds=0)
+        server.enqueue(owner="of a session", session_id=session)
+        server.enqueue(owner="patient")
         pass_seconds(11)
         server.engine.release("deploy", held.lease_id)
         assert [handed.owner for handed in server.claim_handovers()] == ["patient"]
@@ -343,31 +345,31 @@ class TestGone:
         "lost", [{"scopes": ["locks:read"]}, {"prefixes": ["other/"]}, {"revoked_at": Now()}, {"expires_at": Now()}],
         ids=lambda lost: next(iter(lost)),
     )  # fmt: skip
-    def test_a_waiter_whose_token_may_no_longer_have_it_is_passed_over(self, server, held, space, lost):
-        other = Waiting(Engine(issue(space, "other", "locks:write")))
-        other.stand(owner="other")
-        server.stand(owner="patient")
+    def test_a_waiter_whose_token_may_no_longer_have_the_lock_is_skipped(self, server, held, space, lost):
+        other = WaitingServer(Engine(issue(space, "other", "locks:write")))
+        other.enqueue(owner="other")
+        server.enqueue(owner="patient")
         Token.objects.filter(name="other").update(**lost)
         server.engine.release("deploy", held.lease_id)
         assert other.claim_handovers() == []
         assert [handed.owner for handed in server.claim_handovers()] == ["patient"]
 
-    def test_in_an_archived_space_nobody_is_handed_anything(self, server, held):
-        server.stand(owner="patient")
+    def test_nothing_is_handed_over_in_an_archived_space(self, server, held):
+        server.enqueue(owner="patient")
         Space.objects.update(archived_at=Now())
         pass_seconds(601)
         assert run(sweep()) == 1
         assert owners_and_kinds()[1:] == [("holder", "expired")]
         assert not Waiter.objects.exists()
 
-    def test_the_end_of_a_session_takes_it_out_of_every_line(self, server, held):
+    def test_the_end_of_a_session_removes_it_from_every_queue(self, server, held):
         session = server.engine.open_session().session_id
-        server.stand(owner="of a session", session_id=session)
+        server.enqueue(owner="of a session", session_id=session)
         server.engine.end_session(session)
         assert Waiter.objects.count() == 0
 
-    def test_the_sweep_forgets_waiters_of_servers_that_are_gone(self, server, held):
-        server.stand()
+    def test_waiters_of_dead_servers_are_purged(self, server, held):
+        server.enqueue()
         with connection.cursor() as cursor:
             cursor.execute(
                 "UPDATE octo_server_process SET last_heartbeat_at = last_heartbeat_at - interval '2 minutes'"
@@ -375,10 +377,10 @@ class TestGone:
         run(purge_waiters())
         assert (Waiter.objects.count(), ServerProcess.objects.count()) == (0, 0)
 
-    def test_the_history_is_whole(self, server, held):
-        first = server.stand(owner="a")
-        server.stand(owner="b")
-        server.stand(owner="c")
+    def test_the_history_is_consistent(self, server, held):
+        first = server.enqueue(owner="a")
+        server.enqueue(owner="b")
+        server.enqueue(owner="c")
         server.engine.release("deploy", held.lease_id)
         run(dequeue([first.waiter_id]))
         (handed,) = server.claim_handovers()
@@ -389,9 +391,9 @@ class TestGone:
         assert run(verify()).contradictions == []
 
 
-class TestAllAtOnce:
-    def test_what_is_in_hand_becomes_one_of_them(self, server, held):
-        server.stand(owner="a")
+class TestAcquireAllWithHandover:
+    def test_the_handed_lease_becomes_one_of_them(self, server, held):
+        server.enqueue(owner="a")
         server.engine.release("deploy", held.lease_id)
         (handed,) = server.claim_handovers()
         rows = server.engine.acquire_all(
@@ -403,19 +405,60 @@ class TestAllAtOnce:
         assert owners_and_kinds() == [("holder", "acquired"), ("holder", "released"), ("a", "acquired")]
         assert run(verify()).contradictions == []
 
-    def test_and_is_left_alone_if_another_is_held(self, server, held):
+    def test_the_handed_lease_is_unchanged_if_another_name_is_held(self, server, held):
         server.engine.acquire("other")
-        server.stand(owner="a")
+        server.enqueue(owner="a")
         server.engine.release("deploy", held.lease_id)
         (handed,) = server.claim_handovers()
         rows = server.engine.acquire_all(["other", "deploy"], handed_lease_id=handed.lease_id)
-        assert [(row.verdict, row.blocks) for row in rows] == [("held", True), ("held", False)]
+        assert [(row.verdict, row.is_blocking) for row in rows] == [("held", True), ("held", False)]
         assert server.engine.renew("deploy", handed.lease_id).verdict == "renewed"
 
-    def test_seniority_counts_in_another_line(self, server, held):
-        first = server.stand(owner="early")
+    def test_queue_seq_counts_in_another_queue(self, server, held):
+        first = server.enqueue(owner="early")
         server.engine.acquire("other")
-        server.stand("other", owner="late")
-        moved = server.stand("other", owner="early", queue_seq=first.waiter_id)
+        server.enqueue("other", owner="late")
+        moved = server.enqueue("other", owner="early", queue_seq=first.waiter_id)
         assert moved.position == 1
-        assert [waiter["owner"] for waiter in server.engine.inspect("other").in_line] == ["early", "late"]
+        assert [waiter["owner"] for waiter in server.engine.inspect("other").queue] == ["early", "late"]
+
+
+class TestRounds:
+    """As the batcher runs them: a round, and a second statement only for the requests that need a handover."""
+
+    def test_a_release_is_done_by_the_handover(self, server, held):
+        server.enqueue(owner="a")
+        free = server.engine.acquire("free")
+        batch = [
+            requests.Release(digest=server.engine.digest, name=lease.name, lease_id=lease.lease_id)
+            for lease in (held, free)
+        ]
+        first, second = run(run_round(statements.RELEASE, batch))
+        assert (first.verdict, second.verdict) == ("needs_handover", "released")
+        (released,) = run(resolve_handovers(statements.RELEASE, batch[:1]))
+        assert (released.verdict, released.fencing_token) == ("released", held.fencing_token)
+        assert [handover.owner for handover in server.claim_handovers()] == ["a"]
+
+    def test_an_acquire_is_run_again(self, server, held):
+        server.enqueue(owner="a")
+        pass_seconds(601)
+        run(server_heartbeat(server.id))
+        batch = [requests.Acquire(digest=server.engine.digest, name="deploy")]
+        assert [row.verdict for row in run(run_round(statements.ACQUIRE, batch))] == ["needs_handover"]
+        assert run(resolve_handovers(statements.ACQUIRE, batch)) == [None]
+        assert [row.verdict for row in run(run_round(statements.ACQUIRE, batch))] == ["held"]
+
+    def test_a_contended_release_takes_two_statements(self, server, held):
+        server.enqueue(owner="a")
+        operation = release([requests.Release(digest=server.engine.digest, name="deploy", lease_id=held.lease_id)])
+        names, rows = [], None
+        with contextlib.suppress(StopIteration):
+            while True:
+                statement, parameters = operation.send(rows)
+                names.append(statement.name)
+                rows = run(single(statement, parameters))
+        assert names == ["release", "end_and_hand_over"]
+
+
+def single(statement, parameters):
+    return (yield statement, parameters)

@@ -12,7 +12,7 @@ from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.events.history.commit_order import Position, current_position
 from locks.events.stream.transitions import Transition, read_transitions
-from tests.locks.engine.concurrent_session import MAX_WAIT, meanwhile
+from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 from tests.locks.engine.conftest import Engine
 from tests.locks.events.open_transactions import wait_for_open_transactions
 
@@ -61,9 +61,9 @@ def test_events_of_a_name_are_in_order_even_if_its_last_holder_began_first(worke
     wait_for_open_transactions()
     position = run(current_position())
     three = [requests.Acquire(digest=engine.digest, name=name, owner="slow") for name in ("a", "b", "c")]
-    with meanwhile() as other, connect() as busy:
+    with concurrent_session() as other, connect() as busy:
         busy.execute("SELECT FROM octo_lock WHERE name = 'b' FOR UPDATE")
-        slow = other.waits(lambda: run(acquire(three)))
+        slow = other.run_blocked(lambda: run(acquire(three)))
         engine.release("c", engine.acquire("c", owner="quick").lease_id)
         busy.rollback()
         assert [row.verdict for row in slow.result(MAX_WAIT)] == ["acquired"] * 3

@@ -1,4 +1,4 @@
-"""The line of a process, by itself: what cannot be timed from outside."""
+"""The wait queue of a process, by itself: cases that cannot be timed from outside."""
 
 import asyncio
 import os
@@ -19,11 +19,11 @@ from locks.engine.operations import acquire, release
 from locks.events.history.verification import verify
 from locks.models import Event, Lock
 from locks.queue import shared_connection
-from locks.queue import wait_queue as process_line
+from locks.queue import wait_queue as wait_queue_module
 from locks.queue.wait_queue import ClientDisconnected, WaitQueue
 from tests import database
 from tests.conftest import issue
-from tests.locks.engine.concurrent_session import Meanwhile, meanwhile
+from tests.locks.engine.concurrent_session import ConcurrentSession, concurrent_session
 from tests.polling import async_until
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -37,256 +37,271 @@ def digest(space):
 
 
 @pytest.fixture
-def asks(digest):
-    def asks(name: str = "deploy", *, owner: str = "somebody") -> requests.Acquire:
+def request_for(digest):
+    def request_for(name: str = "deploy", *, owner: str = "waiter") -> requests.Acquire:
         return requests.Acquire(digest=digest, name=name, owner=owner, ttl_seconds=60)
 
-    return asks
+    return request_for
 
 
 @pytest.fixture
-def holds(digest, asks):
-    """Takes a lock, and returns how to let go of it."""
+def hold_lock(digest, request_for):
+    """Acquires a lock, and returns a function that releases it."""
 
-    def holds(name: str = "deploy") -> Callable[[], Any]:
-        (lease,) = run(acquire([asks(name, owner="holder")]))
+    def hold_lock(name: str = "deploy") -> Callable[[], Any]:
+        (lease,) = run(acquire([request_for(name, owner="holder")]))
         return lambda: run(release([requests.Release(digest=digest, name=name, lease_id=lease.lease_id)]))
 
-    return holds
+    return hold_lock
 
 
 @pytest.fixture
-def database_of_ours() -> Iterator[psycopg.Connection[Any]]:
+def observer_connection() -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(database.conninfo(connection.settings_dict["NAME"]), autocommit=True) as observer:
         yield observer
 
 
 @pytest.fixture
-def backends(database_of_ours):
-    """The process ids of the shared_connection, or those of its that wait for a lock."""
+def backends(observer_connection):
+    """The backends of the queue's shared connection, or those of them that wait for a lock."""
 
     def backends(*, waiting: bool = False) -> list[int]:
         query = """SELECT pid FROM pg_stat_activity
-            WHERE datname = current_database() AND application_name = 'octoadmin waiting, desk'"""
+            WHERE datname = current_database() AND application_name = 'octoadmin wait queue'"""
         query += " AND wait_event_type = 'Lock'" if waiting else ""
-        return [pid for (pid,) in database_of_ours.execute(query)]
+        return [pid for (pid,) in observer_connection.execute(query)]
 
     return backends
 
 
 @pytest.fixture
-def in_line(database_of_ours):
-    def in_line() -> list[str]:
-        return [owner for (owner,) in database_of_ours.execute("SELECT owner FROM octo_waiter ORDER BY queue_seq")]
+def queued_owners(observer_connection):
+    def queued_owners() -> list[str]:
+        return [owner for (owner,) in observer_connection.execute("SELECT owner FROM octo_waiter ORDER BY queue_seq")]
 
-    return in_line
+    return queued_owners
 
 
-def on_a_line(talk: Callable[[WaitQueue], Awaitable[Any]]) -> Any:
+def with_queue(scenario: Callable[[WaitQueue], Awaitable[Any]]) -> Any:
     async def main() -> Any:
-        line = WaitQueue()
+        queue = WaitQueue()
         async with asyncio.timeout(3 * MAX_WAIT):
             try:
-                return await talk(line)
+                return await scenario(queue)
             finally:
-                await line.close()
+                await queue.close()
 
     return asyncio.run(main())
 
 
-def still_there() -> "asyncio.Future[None]":
+def connected() -> "asyncio.Future[None]":
     return asyncio.get_running_loop().create_future()
 
 
 @pytest.fixture
-def _patience(monkeypatch):
-    """A statement takes as long as it takes on a busy machine, unless the test has frozen the database."""
-    monkeypatch.setattr(shared_connection, "ANSWER_SECONDS", MAX_WAIT)
+def _long_timeouts(monkeypatch):
+    """A statement may take long on a busy machine, unless the test has frozen the database."""
+    monkeypatch.setattr(shared_connection, "STATEMENT_TIMEOUT", MAX_WAIT)
 
 
 @contextmanager
 def frozen(*process_ids: int) -> Iterator[None]:
-    """And nobody waits for an answer for long."""
+    """With a short statement timeout."""
     if not connection.settings_dict["HOST"].startswith("/"):
         pytest.skip("the database's processes may be another machine's")
     for process_id in process_ids:
         os.kill(process_id, signal.SIGSTOP)
     try:
-        with pytest.MonkeyPatch.context() as impatient:
-            impatient.setattr(shared_connection, "ANSWER_SECONDS", 1.0)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(shared_connection, "STATEMENT_TIMEOUT", 1.0)
             yield
     finally:
         for process_id in process_ids:
             os.kill(process_id, signal.SIGCONT)
 
 
-def test_whoever_has_hung_up_by_its_turn_is_granted_nothing(asks):
-    async def hang_up(line: WaitQueue) -> None:
-        gone = still_there()
-        gone.set_result(None)
+def test_a_client_that_has_disconnected_is_granted_nothing(request_for):
+    async def disconnect(queue: WaitQueue) -> None:
+        disconnected = connected()
+        disconnected.set_result(None)
         with pytest.raises(ClientDisconnected):
-            await line.turn(asks(), wait_seconds=5, gone=gone)
+            await queue.acquire(request_for(), wait_seconds=5, disconnected=disconnected)
 
-    on_a_line(hang_up)
+    with_queue(disconnect)
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
     assert not Event.objects.filter(kind="acquired").exists()
 
 
-@pytest.mark.usefixtures("_patience")
-def test_a_database_that_stops_answering_keeps_nobody_past_their_time(asks, holds, backends, in_line):
-    lets_go = holds()
+@pytest.mark.usefixtures("_long_timeouts")
+def test_requests_time_out_when_the_database_stops_answering(request_for, hold_lock, backends, queued_owners):
+    release_lock = hold_lock()
 
-    async def talk(line: WaitQueue) -> None:
-        turn = asyncio.create_task(line.turn(asks(), wait_seconds=8, gone=still_there()))
-        await async_until(in_line)
+    async def scenario(queue: WaitQueue) -> None:
+        acquiring = asyncio.create_task(queue.acquire(request_for(), wait_seconds=8, disconnected=connected()))
+        await async_until(queued_owners)
         with frozen(*backends()):
             with pytest.raises(Unavailable):
-                await asyncio.wait_for(turn, MAX_WAIT)
-            await asyncio.to_thread(in_a_thread(lets_go))
+                await asyncio.wait_for(acquiring, MAX_WAIT)
+            await asyncio.to_thread(in_thread(release_lock))
 
-    on_a_line(talk)
-    assert not Event.objects.filter(owner="somebody").exists()
+    with_queue(scenario)
+    assert not Event.objects.filter(owner="waiter").exists()
 
 
-@pytest.mark.usefixtures("_patience")
-def test_what_a_frozen_database_was_asked_for_is_not_done_when_it_goes_on(asks, holds, backends, in_line, monkeypatch):
-    """Whoever asked was told that it is not available, and has left."""
-    holds()
+@pytest.mark.usefixtures("_long_timeouts")
+def test_a_statement_of_a_frozen_backend_is_not_run_when_it_continues(
+    request_for, hold_lock, backends, queued_owners, monkeypatch
+):
+    """Its request has already been answered with Unavailable."""
+    hold_lock()
 
-    async def talk(line: WaitQueue) -> None:
-        first = asyncio.create_task(line.turn(asks(owner="first"), wait_seconds=30, gone=still_there()))
-        await async_until(in_line)
+    async def scenario(queue: WaitQueue) -> None:
+        first = asyncio.create_task(
+            queue.acquire(request_for(owner="first"), wait_seconds=30, disconnected=connected())
+        )
+        await async_until(queued_owners)
         (stuck,) = backends()
         with frozen(stuck):
             with pytest.raises(Unavailable):
-                await line.turn(asks(owner="second"), wait_seconds=30, gone=still_there())
-            monkeypatch.setattr(shared_connection, "ANSWER_SECONDS", MAX_WAIT)
-            third = asyncio.create_task(line.turn(asks(owner="third"), wait_seconds=30, gone=still_there()))
-            await async_until(lambda: len(in_line()) == 2)
+                await queue.acquire(request_for(owner="second"), wait_seconds=30, disconnected=connected())
+            monkeypatch.setattr(shared_connection, "STATEMENT_TIMEOUT", MAX_WAIT)
+            third = asyncio.create_task(
+                queue.acquire(request_for(owner="third"), wait_seconds=30, disconnected=connected())
+            )
+            await async_until(lambda: len(queued_owners()) == 2)
         await async_until(lambda: stuck not in backends())
-        assert in_line() == ["first", "third"]
-        for turn in (first, third):
-            turn.cancel()
+        assert queued_owners() == ["first", "third"]
+        for acquiring in (first, third):
+            acquiring.cancel()
 
-    on_a_line(talk)
+    with_queue(scenario)
 
 
-def test_a_lock_that_somebody_keeps_locked_is_waited_for_and_nobody_else_waits_along(
-    asks, holds, in_line, database_of_ours
+def test_a_locked_row_does_not_block_requests_for_other_names(
+    request_for, hold_lock, queued_owners, observer_connection
 ):
     for name in ("deploy", "other"):
-        holds(name)
+        hold_lock(name)
 
-    async def talk(line: WaitQueue) -> None:
-        with database_of_ours.transaction():
-            database_of_ours.execute("SELECT FROM octo_lock WHERE name = 'deploy' FOR UPDATE")
-            hindered = asyncio.create_task(line.turn(asks(), wait_seconds=1, gone=still_there()))
-            other = asyncio.create_task(line.turn(asks("other", owner="other"), wait_seconds=30, gone=still_there()))
-            await async_until(lambda: in_line() == ["other"])
-            assert (await hindered).outcome.verdict == "held"
+    async def scenario(queue: WaitQueue) -> None:
+        with observer_connection.transaction():
+            observer_connection.execute("SELECT FROM octo_lock WHERE name = 'deploy' FOR UPDATE")
+            blocked = asyncio.create_task(queue.acquire(request_for(), wait_seconds=1, disconnected=connected()))
+            other = asyncio.create_task(
+                queue.acquire(request_for("other", owner="other"), wait_seconds=30, disconnected=connected())
+            )
+            await async_until(lambda: queued_owners() == ["other"])
+            assert (await blocked).result.verdict == "held"
         other.cancel()
 
-    on_a_line(talk)
+    with_queue(scenario)
 
 
-def test_what_could_not_be_given_on_is_given_on_later(digest, holds, backends, in_line, database_of_ours, monkeypatch):
-    """It was handed one of the names it wants, and then the database fails every statement that reads a token."""
-    monkeypatch.setattr(process_line, "PATIENCE", "200ms")
-    lets_go = holds("a")
-    holds("b")
-    asked = requests.AcquireAll(digest=digest, names=["a", "b"], owner="both", ttl_seconds=600)
+def test_a_lease_that_could_not_be_returned_is_returned_later(
+    digest, hold_lock, backends, queued_owners, observer_connection, monkeypatch
+):
+    """The request was handed one of its names, and then the database fails every statement that reads a token."""
+    monkeypatch.setattr(wait_queue_module, "LOCK_TIMEOUT", "200ms")
+    release_lock = hold_lock("a")
+    hold_lock("b")
+    request = requests.AcquireAll(digest=digest, names=["a", "b"], owner="both", ttl_seconds=600)
 
     def owners() -> list[str]:
-        return [owner for (owner,) in database_of_ours.execute("SELECT owner FROM octo_lock")]
+        return [owner for (owner,) in observer_connection.execute("SELECT owner FROM octo_lock")]
 
-    def hands_on_and_blocks(other: Meanwhile, blocker: psycopg.Connection[Any]) -> None:
+    def hand_over_and_block(other: ConcurrentSession, blocker: psycopg.Connection[Any]) -> None:
         with transaction.atomic():
-            lets_go()
-            blocking = other.waits(blocker.execute, "LOCK TABLE octo_token IN ACCESS EXCLUSIVE MODE")
+            release_lock()
+            blocking = other.run_blocked(blocker.execute, "LOCK TABLE octo_token IN ACCESS EXCLUSIVE MODE")
         blocking.result(MAX_WAIT)
 
-    async def talk(line: WaitQueue) -> None:
-        turn = asyncio.create_task(line.turn_for_all(asked, wait_seconds=30, gone=still_there()))
-        await async_until(in_line)
-        with meanwhile() as other, psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as blocker:
-            await asyncio.to_thread(in_a_thread(lambda: hands_on_and_blocks(other, blocker)))
+    async def scenario(queue: WaitQueue) -> None:
+        acquiring = asyncio.create_task(queue.acquire_all(request, wait_seconds=30, disconnected=connected()))
+        await async_until(queued_owners)
+        with (
+            concurrent_session() as other,
+            psycopg.connect(database.conninfo(connection.settings_dict["NAME"])) as blocker,
+        ):
+            await asyncio.to_thread(in_thread(lambda: hand_over_and_block(other, blocker)))
             with pytest.raises(Unavailable):
-                await turn
-            # The attendant tries, in vain.
+                await acquiring
+            # The queue worker tries and fails.
             await async_until(lambda: backends(waiting=True))
             await async_until(lambda: not backends(waiting=True))
             blocker.rollback()
             await async_until(lambda: "both" not in owners())
 
-    on_a_line(talk)
+    with_queue(scenario)
     end = Event.objects.get(owner="both", kind="released")
-    assert (end.lock_name, end.reason) == ("a", "whoever waited for it had gone")
+    assert (end.lock_name, end.reason) == ("a", "the waiting client had disconnected")
     assert run(verify()).contradictions == []
 
 
 @pytest.fixture
-def is_brought_it_while_it_leaves(holds, backends, in_line, monkeypatch):
-    """It wants to leave just when the lock is handed to it. The attendant brings it, and only then the desk goes on."""
-    monkeypatch.setattr(process_line, "PATIENCE", f"{MAX_WAIT}s")
-    monkeypatch.setattr(shared_connection, "ANSWER_SECONDS", MAX_WAIT)
-    lets_go = holds()
+def deliver_while_it_leaves(hold_lock, backends, queued_owners, monkeypatch):
+    """The request leaves the queue just when the lock is handed to it. The worker delivers it first."""
+    monkeypatch.setattr(wait_queue_module, "LOCK_TIMEOUT", f"{MAX_WAIT}s")
+    monkeypatch.setattr(shared_connection, "STATEMENT_TIMEOUT", MAX_WAIT)
+    release_lock = hold_lock()
     commits = threading.Event()
 
-    def hands_on() -> None:
+    def hand_over() -> None:
         with transaction.atomic():
-            lets_go()
+            release_lock()
             commits.wait(MAX_WAIT)
 
-    async def is_brought_it() -> None:
-        handing = asyncio.create_task(asyncio.to_thread(in_a_thread(hands_on)))
+    async def deliver() -> None:
+        handing = asyncio.create_task(asyncio.to_thread(in_thread(hand_over)))
         try:
             await async_until(lambda: backends(waiting=True))
             with frozen(*backends()):
                 commits.set()
                 await handing
-                await async_until(lambda: not in_line())
+                await async_until(lambda: not queued_owners())
         finally:
             commits.set()
 
-    return is_brought_it
+    return deliver
 
 
-def test_what_it_is_brought_while_it_hangs_up_is_given_on(asks, in_line, is_brought_it_while_it_leaves):
-    async def talk(line: WaitQueue) -> None:
-        gone = still_there()
-        turn = asyncio.create_task(line.turn(asks(), wait_seconds=30, gone=gone))
-        await async_until(in_line)
-        asyncio.get_running_loop().call_later(0.1, gone.set_result, None)
-        await is_brought_it_while_it_leaves()
+def test_a_lease_delivered_while_the_client_disconnects_is_returned(
+    request_for, queued_owners, deliver_while_it_leaves
+):
+    async def scenario(queue: WaitQueue) -> None:
+        disconnected = connected()
+        acquiring = asyncio.create_task(queue.acquire(request_for(), wait_seconds=30, disconnected=disconnected))
+        await async_until(queued_owners)
+        asyncio.get_running_loop().call_later(0.1, disconnected.set_result, None)
+        await deliver_while_it_leaves()
         with pytest.raises(ClientDisconnected):
-            await turn
+            await acquiring
 
-    on_a_line(talk)
+    with_queue(scenario)
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
-    assert Event.objects.get(owner="somebody", kind="released").reason == "whoever waited for it had gone"
+    assert Event.objects.get(owner="waiter", kind="released").reason == "the waiting client had disconnected"
 
 
-def test_what_is_brought_to_a_client_that_has_just_gone_is_given_on(asks, holds, in_line):
-    """The loop has two things to read: that it is handed the lock, and then that its client has closed."""
-    lets_go = holds()
+def test_a_lease_delivered_to_a_client_that_has_just_disconnected_is_returned(request_for, hold_lock, queued_owners):
+    """The event loop reads the handover first, and then that the client has disconnected."""
+    release_lock = hold_lock()
 
-    async def talk(line: WaitQueue) -> None:
-        gone = still_there()
-        turn = asyncio.create_task(line.turn(asks(), wait_seconds=30, gone=gone))
-        await async_until(lambda: len(line) == 1)
+    async def scenario(queue: WaitQueue) -> None:
+        disconnected = connected()
+        acquiring = asyncio.create_task(queue.acquire(request_for(), wait_seconds=30, disconnected=disconnected))
+        await async_until(lambda: len(queue) == 1)
         await asyncio.sleep(0.05)
-        (place,) = line._places.values()
-        closes = asyncio.get_running_loop().call_soon
-        place.handed.add_done_callback(lambda _: closes(gone.set_result, None))
-        await asyncio.to_thread(in_a_thread(lets_go))
+        (waiter,) = queue._waiters.values()
+        call_soon = asyncio.get_running_loop().call_soon
+        waiter.handover.add_done_callback(lambda _: call_soon(disconnected.set_result, None))
+        await asyncio.to_thread(in_thread(release_lock))
         with pytest.raises(ClientDisconnected):
-            await turn
+            await acquiring
 
-    on_a_line(talk)
+    with_queue(scenario)
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
-def in_a_thread(work: Callable[[], Any]) -> Callable[[], Any]:
+def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
     def run() -> Any:
         try:
             return work()

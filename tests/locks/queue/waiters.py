@@ -1,4 +1,4 @@
-"""Clients that wait, each on a connection of its own: many of them on few threads would not wait at the same time."""
+"""Clients that wait, each on a connection of its own: with few threads they would not wait at the same time."""
 
 import json
 import socket
@@ -8,14 +8,14 @@ from typing import Any
 
 from tests.servers import RunningServer
 
-LONGEST = 30
+MAX_WAIT = 30
 
 
 class Waiter:
-    """A request that was sent and whose answer is still to come."""
+    """A request that was sent and not answered yet."""
 
     def __init__(self, server: RunningServer, token: str, path: str, body: dict[str, Any], **headers: str) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=LONGEST)
+        self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=MAX_WAIT)
         content = json.dumps(body).encode()
         lines = [
             f"POST {path} HTTP/1.1", "Host: 127.0.0.1", f"Authorization: Bearer {token}",
@@ -33,7 +33,7 @@ class Waiter:
         head, _, body = received.partition(b"\r\n\r\n")
         return int(head.split()[1]), json.loads(body)
 
-    def vanish(self) -> None:
+    def disconnect(self) -> None:
         self._socket.close()
 
 
@@ -43,7 +43,7 @@ def waits_for(server: RunningServer, token: str, name: str, *, seconds: int = 50
 
 
 class Workers:
-    """Threads that work, and tell of what went wrong."""
+    """Threads, and the errors that they raised."""
 
     def __init__(self) -> None:
         self._threads: list[threading.Thread] = []
@@ -62,6 +62,6 @@ class Workers:
 
     def join(self) -> None:
         for thread in self._threads:
-            thread.join(LONGEST)
+            thread.join(MAX_WAIT)
             assert not thread.is_alive()
         assert not self.errors, self.errors

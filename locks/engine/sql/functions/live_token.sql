@@ -1,4 +1,4 @@
--- What a token may do right now, with the limits of its space. Every statement of the engine reads it.
+-- The tokens that are valid now, with the limits of their spaces.
 CREATE VIEW octo_live_token AS
 SELECT
     token.digest,
@@ -13,7 +13,6 @@ SELECT
     space.max_ttl_seconds,
     space.max_hold_seconds,
     space.max_metadata_length,
-    space.max_live_locks,
     space.dedupe_by_metadata,
     space.requests_per_second,
     -- The servers count once a second; an older count does not limit.
@@ -22,6 +21,4 @@ SELECT
 FROM octo_token AS token
 JOIN octo_space AS space ON space.id = token.space_id
 LEFT JOIN octo_space_usage AS usage ON usage.space_id = space.id
-WHERE token.revoked_at IS NULL
-  AND (token.expires_at IS NULL OR token.expires_at > clock_timestamp())
-  AND space.archived_at IS NULL;
+WHERE octo_token_is_valid(token.revoked_at, token.expires_at, space.archived_at, clock_timestamp());
