@@ -81,12 +81,12 @@ async def _send_events(viewer: Viewer, send: Send, disconnect: "asyncio.Task[Non
     loop = asyncio.get_running_loop()
     sent_at = loop.time()
     while True:
-        polled = asyncio.create_task(viewer.looked.wait())
+        polled = asyncio.create_task(viewer.polled.wait())
         await asyncio.wait({polled, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         polled.cancel()
         if disconnect.done():
             return
-        viewer.looked.clear()
+        viewer.polled.clear()
         if viewer.is_gone:
             await _send(send, "event: gone\ndata:\n\n")
             await send({"type": "http.response.body", "body": b""})

@@ -28,7 +28,7 @@ class Viewer:
     space_id: int
     changes: int = 0
     is_gone: bool = False
-    looked: asyncio.Event = field(default_factory=asyncio.Event)
+    polled: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Viewers:
@@ -75,7 +75,7 @@ class Viewers:
             self._markers[space_id], self._positions[space_id] = marker, position
         for viewer in self._viewers:
             viewer.changes += changes.get(viewer.space_id, 0)
-            viewer.looked.set()
+            viewer.polled.set()
         return False
 
 
@@ -102,5 +102,5 @@ class ViewerAuthorization:
         for position, viewer in enumerate(viewers, start=1):
             if position not in authorized:
                 viewer.is_gone = True
-                viewer.looked.set()
+                viewer.polled.set()
         return False

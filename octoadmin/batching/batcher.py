@@ -245,8 +245,9 @@ class Batcher:
             results = await run_async(connection, operation)
         except Exception as error:
             if worker in self._busy:
-                self._log_unavailable(items, str(error))
-                _fail(items, lambda: Unavailable(str(error)))
+                message = str(error)
+                self._log_unavailable(items, message)
+                _fail(items, lambda: Unavailable(message))
                 await worker.connection.close()
             return
         if worker not in self._busy:

@@ -165,7 +165,7 @@ def test_an_address_taken_meanwhile_is_rejected_like_any_other(alice, bob):
         changing = person.run_blocked(browser.post, "/ui/account/profile", {"email": "us@example.com"})
         other.commit()
         reply = changing.result(MAX_WAIT)
-    assert (reply.status_code, "Somebody else has this address" in reply.content.decode()) == (422, True)
+    assert (reply.status_code, "Another account has this address" in reply.content.decode()) == (422, True)
     bob.refresh_from_db()
     assert bob.email == "bob@example.com"
 

@@ -36,7 +36,7 @@ def test_it_is_made_once(visit):
 
 
 def test_its_waiters_wait_a_minute_at_most_and_try_again():
-    demo = Demo(seed=8, past=timedelta(hours=2))
+    demo = Demo(seed=8, history=timedelta(hours=2))
     demo.fill(password="a password for the demo")
     run(sweep())
     run(purge_waiters())

@@ -77,7 +77,7 @@ def test_a_member_hears_of_changes_and_that_it_still_listens(listen, server, vic
         assert next(event for event in heard if event != "beat") == "changed"
         api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"]})
         assert next(event for event in heard if event != "beat") == "changed"
-        # What it looked for once it listens may have come later, and counts as well.
+        # What it polled for once it listens may have come later, and counts as well.
         assert next(event for event in heard if event != "changed") == "beat"
 
 
@@ -135,8 +135,8 @@ def test_a_stream_needs_no_thread_and_no_connection_of_its_own(listen, server, v
 
 
 @pytest.mark.parametrize("change", ["membership", "session", "password", "is_active"])
-def test_whoever_loses_the_right_loses_the_stream(committed, victor, space, monkeypatch, change):
-    monkeypatch.setattr(viewing, "LOOK_SECONDS", 0.02)
+def test_a_user_who_loses_access_loses_the_stream(committed, victor, space, monkeypatch, change):
+    monkeypatch.setattr(viewing, "POLL_SECONDS", 0.02)
     monkeypatch.setattr(viewing, "RECHECK_SECONDS", 0.05)
     viewer = viewer_of(victor)
 

@@ -139,7 +139,7 @@ def test_one_ipv6_subscriber_is_one_network():
 
 @pytest.mark.django_db
 def test_the_number_of_buckets_is_fixed(monkeypatch):
-    monkeypatch.setattr(login_throttle, "COUNTERS", 4)
+    monkeypatch.setattr(login_throttle, "BUCKETS", 4)
     for number in range(40):
         with suppress(login_throttle.TooMany):
             login_throttle.check(

@@ -71,18 +71,18 @@ def test_a_missing_worker_is_shown_with_advice(space, visit, victor, now_url):
     reply = visit(victor).get(now_url + "system")
     assert checks(reply)["worker"] is Health.ACTION_REQUIRED
     assert "Action required." in reply.content.decode()
-    assert "python -m octoadmin.worker" in reply.content.decode()
+    assert "python -m octoadmin.run.worker" in reply.content.decode()
 
 
 def test_a_late_heartbeat_a_late_task_and_a_failed_one(running):
     Heartbeat.objects.update(seen_at=Now() - timedelta(seconds=30))
     assert background(counters(), with_names=False).health is Health.WARNING
-    latest_counters.forget()
+    latest_counters.clear()
     TaskRun.objects.filter(name="rollup").update(finished_at=Now() - timedelta(hours=1))
     TaskRun.objects.filter(name="sweep").update(queued_ms=20_000)
     assert tasks(counters()).text == "Late: rollup."
     assert queue(counters()).health is Health.ACTION_REQUIRED
-    latest_counters.forget()
+    latest_counters.clear()
     TaskRun.objects.filter(name="sweep").update(failed=True)
     assert (tasks(counters()).health, tasks(counters()).text) == (
         Health.ACTION_REQUIRED,

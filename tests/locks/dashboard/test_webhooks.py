@@ -153,7 +153,7 @@ def test_a_webhook_of_another_space_is_not_found(visit, alice, root, red_space, 
 
 
 def test_the_number_of_webhooks_is_limited(visit, alice, url, hook, monkeypatch) -> None:
-    monkeypatch.setattr(webhooks, "MAX_IN_A_SPACE", 1)
+    monkeypatch.setattr(webhooks, "MAX_WEBHOOKS_PER_SPACE", 1)
     reply = visit(alice).post(f"{url}/new", {"url": URL, "kinds": KINDS})
     assert reply.status_code == 409
     assert "Delete one first" in reply.content.decode()

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.polling import until
-from tests.servers import Answer, RunningServer
+from tests.servers import Response, RunningServer
 
 # The fast path leaves requests with a query string to Django.
 QUERY = {"batched": "", "django": "?plain=no"}
@@ -17,7 +17,7 @@ MASKS = (
 )
 
 
-def masked(answer: Answer) -> tuple[int, dict[str, str], bytes]:
+def masked(answer: Response) -> tuple[int, dict[str, str], bytes]:
     """Without what differs between any two responses."""
     content = answer.content
     for pattern, word in MASKS:
@@ -27,7 +27,7 @@ def masked(answer: Answer) -> tuple[int, dict[str, str], bytes]:
 
 
 def test_waiting_acquires_get_the_same_response_on_both_paths(server: RunningServer, worker_token: str) -> None:
-    def ask(path: str, name: str, **body: Any) -> Answer:
+    def ask(path: str, name: str, **body: Any) -> Response:
         return server.api(worker_token).call("POST", f"/locks/{path}-{name}/acquire{QUERY[path]}", body)
 
     def counted(kind: str, status: str) -> int:
