@@ -73,7 +73,7 @@ class CommandLine:
 
 
 def family_of(process: "subprocess.Popen[Any]") -> list[psutil.Process]:
-    """`octo run`, its guard, the command and what that has started."""
+    """`octo run`, its watchdog, the command and what that has started."""
     octo = psutil.Process(process.pid)
     return [*octo.children(recursive=True), octo]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from octo.cli.completion import commands
+from octo.cli.commands import COMMANDS
 from tests.client.command_line import OCTO, eventually
 
 
@@ -242,7 +242,7 @@ def test_completion(octo, client, name, tmp_path):
         )
         return done.stdout.split()
 
-    assert completed("octo", "l") == ["lock"]
+    assert completed("octo", "loc") == ["lock"]
     assert completed("octo", "lock", "re") == ["renew", "release"]
     assert completed("octo", "lock", "acquire", "--w") == ["--wait"]
     assert completed("octo", "lock", "status", name[:6]) == [name]
@@ -251,6 +251,10 @@ def test_completion(octo, client, name, tmp_path):
 
 
 def test_help_is_there_for_every_command(octo):
-    for command in commands():
-        assert command.path == "" or command.summary, command.path
-    assert "octo run RESOURCE" in octo.run("run", "--help").stdout
+    for command in COMMANDS:
+        assert command.summary
+        assert command.examples.startswith(("octo ", "source <(octo ")), command.path
+        assert all(argument.settings.get("help") for argument in command.arguments), command.path
+    printed = octo.run("run", "--help").stdout
+    assert "octo run RESOURCE" in printed
+    assert "octo run gpu -n 4" in printed

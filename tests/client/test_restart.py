@@ -8,7 +8,7 @@ RUNS = 10
 
 
 @pytest.mark.timeout(180)
-def test_a_restart_of_the_server_is_only_seen_in_the_events(octo, backend, wire, client, name, tmp_path):
+def test_a_restart_of_the_server_is_only_seen_in_the_events(octo, backend, proxy, client, name, tmp_path):
     logs = [tmp_path / f"events-{number}" for number in range(RUNS)]
     runs = []
     for number, log in enumerate(logs):
@@ -17,16 +17,16 @@ def test_a_restart_of_the_server_is_only_seen_in_the_events(octo, backend, wire,
             options = ("--ttl", "30", "--events-fd", str(fd))
             script = f"while ! test -e {tmp_path}/go; do sleep 0.2; done; exit {number}"
             words = ("run", f"{name}/{number}", *options, "--", "sh", "-c", script)
-            runs.append(octo.start(*words, pass_fds=(fd,), OCTO_URL=wire.url))
+            runs.append(octo.start(*words, pass_fds=(fd,), OCTO_URL=proxy.url))
     eventually(lambda: all("acquired" in kinds_of(log) for log in logs))
     before = {lock.name: lock.fencing_token for lock in client.locks(prefix=f"{name}/")}
 
-    # Down until every one of them has tried in vain, however fast the server is back.
-    wire.go_down()
+    # Down until every one of them has failed to renew, however fast the server is back.
+    proxy.go_down()
     backend.server.kill()
     backend.server.start()
     eventually(lambda: all("renew_failed" in kinds_of(log) for log in logs))
-    wire.recover()
+    proxy.recover()
 
     eventually(lambda: all("renewed" in kinds_of(log) for log in logs))
     assert {lock.name: lock.fencing_token for lock in client.locks(prefix=f"{name}/")} == before

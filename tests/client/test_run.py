@@ -45,7 +45,7 @@ def test_how_a_command_can_fail_to_run(octo, client, name, tmp_path):
     assert client.inspect(name).status == "free"
 
 
-def test_what_to_do_if_somebody_else_has_it(octo, client, name):
+def test_what_to_do_if_it_is_held(octo, client, name):
     client.acquire(name, ttl=60, owner="agent-7")
     failed = octo.run("run", name, "--", "true")
     assert failed.returncode == 4
@@ -77,7 +77,7 @@ def test_a_holder_that_is_killed_takes_its_work_along_and_the_next_starts(octo, 
     family = family_of(holder)
     holder.kill()
     assert next_one.wait(60) == 0
-    # The guard has ended the first one's work, which was in a group of its own, before the second began.
+    # The watchdog has ended the first one's work, which was in a group of its own, before the second began.
     assert not [process for process in family if process.is_running() and process.status() != "zombie"]
     assert log.read_text().split("\n")[1] == "next"
 
@@ -118,7 +118,7 @@ def test_a_holder_that_is_stopped_past_its_time_does_no_harm(octo, client, name,
     assert set(kinds_of(events)) & {"lost", "uncertain"}
 
 
-def test_if_only_octo_is_stopped_its_guard_ends_the_work_in_time(octo, client, name, tmp_path):
+def test_if_only_octo_is_stopped_its_watchdog_ends_the_work_in_time(octo, client, name, tmp_path):
     holder = octo.start("run", name, "--ttl", "20", "--", "sh", "-c", f"touch {tmp_path}/ready; sleep 60")
     eventually((tmp_path / "ready").exists)
     shell = next(process for process in family_of(holder) if process.cmdline()[:2] == ["sh", "-c"])
@@ -129,12 +129,12 @@ def test_if_only_octo_is_stopped_its_guard_ends_the_work_in_time(octo, client, n
     assert holder.wait(30) == 8
 
 
-def test_work_that_cannot_be_renewed_stops_before_anybody_else_can_have_the_lock(octo, wire, client, name, tmp_path):
+def test_work_that_cannot_be_renewed_stops_before_the_lock_can_have_another_owner(octo, proxy, client, name, tmp_path):
     script = f"trap 'echo asked >> {tmp_path}/log' TERM; touch {tmp_path}/ready; while :; do sleep 0.1; done"
-    holder = octo.start("run", name, "--ttl", "20", "--events", "--", "sh", "-c", script, OCTO_URL=wire.url)
+    holder = octo.start("run", name, "--ttl", "20", "--events", "--", "sh", "-c", script, OCTO_URL=proxy.url)
     eventually((tmp_path / "ready").exists)
     shell = next(process for process in family_of(holder) if process.cmdline()[:2] == ["sh", "-c"])
-    wire.close()
+    proxy.close()
     shell.wait(30)
     # It ignored SIGTERM and was killed, and the lease it had is still not over.
     assert client.inspect(name).status == "held"

@@ -52,7 +52,7 @@ def test_one_session_is_kept_alive_and_the_other_is_lost_with_its_leases(client,
 
 @pytest.mark.timeout(90)
 def test_a_process_that_is_killed_loses_its_locks_with_its_session(client, operator, backend, name):
-    """Nobody sweeps here: whoever waits for one is handed it in time, and whoever asks for another finds it free."""
+    """Without a sweep: a waiter is handed its lock in time, and a later request finds the other one free."""
     waited_for, asked_for = f"{name}/1", f"{name}/2"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, waited_for, asked_for],
@@ -79,7 +79,7 @@ def test_a_block_within_a_session(client, name):
 def test_sessions_on_an_event_loop(backend, name):
     async def main():
         async with AsyncClient(backend.url, backend.worker_token) as client:
-            async with await client.session(ttl=10, owner="agent-8") as session, session.lock(name, ttl=60):
+            async with client.session(ttl=10, owner="agent-8") as session, session.lock(name, ttl=60):
                 held = (await client.inspect(name)).owner
             return held, (await client.inspect(name)).status
 
