@@ -67,6 +67,7 @@ check-vulnerabilities:
 format: $(VENV)/.development
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format --quiet .
+	@$(BIN)/python client/unasync.py
 	@git ls-files 'templates/*.html' | xargs -r $(BIN)/djade --target-version 5.2
 
 bench: $(VENV)/.development

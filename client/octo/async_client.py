@@ -1,129 +1,193 @@
-"""The asynchronous client: the same names and the same answers as `octo.client`, to be awaited."""
+"""The asynchronous client."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial, wraps
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from octo import answers, errors, taking, tied, verbs
-from octo.async_connection import AsyncConnection
-from octo.async_leases import AsyncLease, AsyncLeases, AsyncSession, held
-from octo.tenure import Observer
-from octo.terms import JOB_TTL, Metadata, Terms, metadata_text
-from octo.tied import DEFAULT_SESSION_TTL
-from octo.watching import Watching
+from octo import config, errors, models, operations
+from octo.async_leases import (
+    AsyncLease,
+    AsyncLeases,
+    AsyncLock,
+    AsyncLockOptions,
+    AsyncSemaphore,
+    AsyncSession,
+)
+from octo.connection import AsyncConnection
+from octo.lease import Status
+from octo.models import (
+    DEFAULT_SESSION_TTL,
+    JOB_TTL,
+    LockInfo,
+    Metadata,
+    NewToken,
+    PreviousHolder,
+    SessionInfo,
+    TokenInfo,
+    WatchEvent,
+)
+from octo.protocol import Operation, Request, call, lock_path, with_query
+from octo.transport import Transport
+from octo.watch import EventStream
 
+if TYPE_CHECKING:
+    import httpx
+    from typing_extensions import Self, Unpack
+
+RETRY_SECONDS = 30.0
+MAX_PAGE = 1000
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 
-class AsyncClient(AsyncConnection):
-    """Every verb of the API, for programs on an event loop. Belongs to the loop that uses it."""
+class AsyncClient:
+    """All of the API. Belongs to the event loop that uses it."""
 
-    def lock(
+    def __init__(
         self,
-        name: str,
+        url: str | None = None,
+        token: str | None = None,
         *,
-        ttl: int | None = None,
-        wait: float | None = None,
-        owner: str | None = None,
-        metadata: Metadata = None,
-        lock_delay: int | None = None,
-        interrupt: bool = False,
-        on_lost: Callable[[AsyncLease], object] | None = None,
-        on_event: Observer | None = None,
-        on_wait: taking.Waiting | None = None,
-    ) -> AbstractAsyncContextManager[AsyncLease]:
-        """For `async with`: acquires, renews in the background, releases at the end.
+        token_file: str | os.PathLike[str] | None = None,
+        profile: str | None = None,
+        allow_http: bool | None = None,
+        retry_for: float = RETRY_SECONDS,
+        ca_file: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
+        http2: bool = False,
+        transport: httpx.AsyncBaseTransport | None = None,
+        program: str | None = None,
+    ) -> None:
+        """What is not given comes from the environment, or from a profile that `octo login` saved."""
+        self.settings = config.resolve(
+            url=url, token=token, token_file=token_file, profile=profile, allow_http=allow_http, ca_file=ca_file,
+            client_cert=client_cert, client_key=client_key, http2=http2,
+        )  # fmt: skip
+        self.retry_for = retry_for
+        self.connection = AsyncConnection(Transport(self.settings, program=program, transport=transport))
 
-        `wait` is for how many seconds to wait if somebody else has it; by default LockHeld is raised at once.
-        If the lease is over before the block is, `lease.lost` is set and `on_lost` called;
-        with `interrupt` the block is cut short. At its end LeaseLost or LeaseUncertain is raised.
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """What is still held is not renewed any more, and expires."""
+        await self.connection.close()
+
+    async def execute(self, operation: Operation[Result], name: str = "request") -> Result:
+        return await self.connection.execute(operation, name)
+
+    async def _call(self, request: Request, parse: Callable[[Any], Result]) -> Result:
+        operation = call(request, parse, retry_for=self.retry_for)
+        return await self.execute(operation, f"{request.method} {request.path.partition('?')[0]}")
+
+    async def request(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, idempotent: bool | None = None
+    ) -> Any:
+        """Any other endpoint: the JSON of its answer. Only what is idempotent is repeated after a lost answer."""
+        repeatable = method != "POST" if idempotent is None else idempotent
+        return await self._call(Request(method, path, body, idempotent=repeatable), lambda answer: answer)
+
+    def lock(self, name: str, **options: Unpack[AsyncLockOptions]) -> AsyncLock:
+        """For `with`: acquires, renews in the background, releases at the end.
+
+        Without `wait`, LockHeld is raised at once if the lock is held. If the lease is over before the block is,
+        `lease.lost` is set, `on_lost` called, and with `interrupt` the block interrupted; it ends with LeaseLost or
+        LeaseUncertain.
         """
+        return AsyncLock(name, client=self, options=options)
 
-        async def acquire() -> AsyncLease:
-            lease = await self.acquire(
-                name, ttl=ttl, wait=wait, owner=owner, metadata=metadata, lock_delay=lock_delay, interrupt=interrupt,
-                on_wait=on_wait,
-            )  # fmt: skip
-            if on_event is not None:
-                lease.observe(on_event)
-            if on_lost is not None:
-                lease.when_lost(on_lost)
-            return lease
+    def semaphore(self, name: str, *, slots: int, **options: Unpack[AsyncLockOptions]) -> AsyncSemaphore:
+        """As `lock`, for up to `slots` holders at once."""
+        return AsyncSemaphore(name, slots=slots, client=self, options=options)
 
-        return held(acquire)
+    async def acquire(self, name: str, **options: Unpack[AsyncLockOptions]) -> AsyncLease:
+        """A lease that is not renewed until it is entered as a context or `start_renewing()` is called."""
+        make = partial(self._make, lock_options=options)
+        operation = operations.acquire(name, options, make=make, retry_for=self.retry_for)
+        return (await self.execute(operation, "acquire"))[0]
 
-    async def acquire(
-        self,
-        name: str,
-        *,
-        ttl: int | None = None,
-        wait: float | None = None,
-        owner: str | None = None,
-        metadata: Metadata = None,
-        lock_delay: int | None = None,
-        session_id: str | None = None,
-        idempotency_key: str | None = None,
-        interrupt: bool = False,
-        on_wait: taking.Waiting | None = None,
-    ) -> AsyncLease:
-        """A lease that is not renewed by itself until it is entered as a context or `keep()` is called."""
-        terms = Terms(ttl, owner, metadata_text(metadata), lock_delay, session_id)
-        make = partial(AsyncLease, client=self, interrupt=interrupt)
-        return await self.perform(
-            taking.acquire(
-                name, terms, make=make, wait=wait, key=idempotency_key, on_wait=on_wait, retry_for=self.retry_for
-            )
-        )
+    async def try_acquire(self, name: str, **options: Unpack[AsyncLockOptions]) -> AsyncLease | None:
+        """As `acquire`; None if the lock is held."""
+        try:
+            return await self.acquire(name, **options)
+        except errors.LockHeld:
+            return None
 
-    async def claim_next(
-        self,
-        names: Sequence[str],
-        *,
-        ttl: int | None = None,
-        wait: float | None = None,
-        owner: str | None = None,
-        metadata: Metadata = None,
-        interrupt: bool = False,
-        on_wait: taking.Waiting | None = None,
-    ) -> AsyncLease:
+    async def claim_next(self, names: Sequence[str], **options: Unpack[AsyncLockOptions]) -> AsyncLease:
         """The first of the names that is free."""
-        terms = Terms(ttl, owner, metadata_text(metadata))
-        make = partial(AsyncLease, client=self, interrupt=interrupt)
-        return await self.perform(
-            taking.claim_next(names, terms, make=make, wait=wait, on_wait=on_wait, retry_for=self.retry_for)
-        )
+        make = partial(self._make, lock_options=options)
+        operation = operations.claim_next(names, options, make=make, retry_for=self.retry_for)
+        return (await self.execute(operation, "claim-next"))[0]
 
-    async def acquire_all(
-        self,
-        names: Sequence[str],
-        *,
-        ttl: int | None = None,
-        wait: float | None = None,
-        owner: str | None = None,
-        metadata: Metadata = None,
-    ) -> AsyncLeases:
-        """All of them or none; two who ask for the same in another order cannot block each other."""
-        terms = Terms(ttl, owner, metadata_text(metadata))
-        make = partial(AsyncLease, client=self)
-        return AsyncLeases(
-            await self.perform(taking.acquire_all(names, terms, make=make, wait=wait, retry_for=self.retry_for))
-        )
+    async def acquire_all(self, names: Sequence[str], **options: Unpack[AsyncLockOptions]) -> AsyncLeases:
+        """All of them or none; requests for the same names in another order do not deadlock."""
+        make = partial(self._make, lock_options=options)
+        operation = operations.acquire_all(names, options, make=make, retry_for=self.retry_for)
+        return AsyncLeases(await self.execute(operation, "acquire-all"))
+
+    def _make(
+        self, body: dict[str, Any], *, options: models.LeaseOptions, sent_at: float, lock_options: AsyncLockOptions
+    ) -> AsyncLease:
+        interrupt = lock_options.get("interrupt", False)
+        lease = AsyncLease(body, options=options, sent_at=sent_at, client=self, interrupt=interrupt)
+        if (on_event := lock_options.get("on_event")) is not None:
+            lease.on_event(on_event)
+        if (on_lost := lock_options.get("on_lost")) is not None:
+            lease.when_lost(on_lost)
+        return lease
 
     async def renew(self, name: str, lease_id: str, *, ttl: int | None = None) -> dict[str, Any]:
-        """For a lease that another process has taken."""
-        return await self.perform(verbs.renew(name, lease_id, ttl=ttl, retry_for=self.retry_for))
+        """For a lease that another process acquired."""
+        operation = operations.renew(name, lease_id, ttl=ttl, retry_for=self.retry_for)
+        return (await self.execute(operation, "renew")).value
 
     async def release(self, name: str, lease_id: str) -> None:
-        await self.perform(verbs.release(name, lease_id, retry_for=self.retry_for))
+        await self.execute(operations.release(name, lease_id, retry_for=self.retry_for), "release")
 
-    async def inspect(self, name: str) -> answers.Lock:
-        return await self.perform(verbs.inspect(name, retry_for=self.retry_for))
+    async def renew_all(self, leases: Iterable[AsyncLease]) -> list[AsyncLease]:
+        """Renews them now, in one request. Returns those that are lost."""
+        return await self._for_all("renew-all", list(leases))
+
+    async def release_all(self, leases: Iterable[AsyncLease]) -> list[AsyncLease]:
+        """Releases them in one request. Returns those that were lost before."""
+        held = list(leases)
+        for lease in held:
+            lease.begin_release()
+            self.connection.stop_renewing(lease)
+        return await self._for_all("release-all", held)
+
+    async def _for_all(self, verb: str, leases: Sequence[AsyncLease]) -> list[AsyncLease]:
+        lost = []
+        for first in range(0, len(leases), MAX_PAGE):
+            chunk = {lease.lease_id: lease for lease in leases[first : first + MAX_PAGE]}
+            request = Request("POST", f"/locks/{verb}", {"leases": [lease.batch_entry for lease in chunk.values()]})
+            operation = operations.for_all(request, retry_for=self.retry_for)
+            reply = await self.execute(operation, verb)
+            for result in reply.value:
+                if (one := chunk.get(result["lease_id"])) is None:
+                    continue
+                details = str(result.get("details") or result.get("code"))
+                if result["ok"] and verb == "renew-all":
+                    one.renewed(result, sent_at=reply.sent_at)
+                elif result["ok"] or (reply.repeated and verb == "release-all"):
+                    one.end(Status.RELEASED)
+                elif result.get("code") == errors.Code.LEASE_NOT_CURRENT.value:
+                    lost.append(one)
+                    one.end(Status.LOST, details)
+                else:
+                    one.on_renew_failed(details)
+        return lost
+
+    async def inspect(self, name: str) -> LockInfo:
+        return await self._call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))
 
     async def locks(
         self,
@@ -132,86 +196,90 @@ class AsyncClient(AsyncConnection):
         owner: str | None = None,
         status: Literal["held", "delayed", "all"] | None = None,
         sort: Literal["name", "expires_at", "acquired_at"] | None = None,
-    ) -> AsyncIterator[answers.Lock]:
+    ) -> AsyncIterator[LockInfo]:
         """All of them, page by page."""
-        asked: dict[str, Any] = {"prefix": prefix, "owner": owner, "status": status, "sort": sort, "limit": 1000}
+        filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "status": status, "sort": sort, "limit": MAX_PAGE}
+        async for lock in self._pages("/locks", filters, "locks"):
+            yield models.parse(LockInfo, lock)
+
+    async def _pages(self, path: str, filters: dict[str, Any], field: str) -> AsyncIterator[Any]:
         while True:
-            page, asked["cursor"] = await self.perform(verbs.page_of_locks(asked, retry_for=self.retry_for))
-            for lock in page:
-                yield lock
-            if asked["cursor"] is None:
+            request = Request("GET", with_query(path, filters))
+            page, filters["cursor"] = await self._call(request, partial(operations.parse_page, field))
+            for one in page:
+                yield one
+            if filters["cursor"] is None:
                 return
 
     async def force_release(
         self, name: str, *, reason: str, fencing_token: int | None = None, lock_delay: int | None = None
-    ) -> answers.Released:
+    ) -> PreviousHolder:
         """With `fencing_token`, only if the lock is still held under it."""
-        return await self.perform(
-            verbs.force_release(
-                name, reason=reason, fencing_token=fencing_token, lock_delay=lock_delay, retry_for=self.retry_for
-            )
-        )
+        fields = {"reason": reason, "fencing_token": fencing_token, "lock_delay_seconds": lock_delay}
+        body = {field: value for field, value in fields.items() if value is not None}
+        # Without the guard a second attempt could end the next holder's lease.
+        request = Request("POST", lock_path(name, "force-release"), body, idempotent=fencing_token is not None)
+        return await self._call(request, partial(operations.parse_previous, name))
 
     async def history(self, name: str | None = None, *, limit: int | None = None) -> AsyncIterator[dict[str, Any]]:
-        """What happened to a lock, or in the whole space; newest first."""
-        asked: dict[str, Any] = {"limit": min(limit or 100, 1000)}
-        seen = 0
-        while True:
-            page, asked["cursor"] = await self.perform(verbs.page_of_events(name, asked, retry_for=self.retry_for))
-            for event in page:
-                if limit is not None and seen >= limit:
-                    return
-                seen += 1
-                yield event
-            if asked["cursor"] is None:
+        """The audit trail of a lock, or of the whole space; newest first."""
+        filters: dict[str, Any] = {"limit": min(limit or 100, MAX_PAGE)}
+        count = 0
+        async for event in self._pages(lock_path(name, "history") if name else "/events", filters, "events"):
+            if limit is not None and count >= limit:
                 return
+            count += 1
+            yield event
 
-    async def session(
+    def session(
         self, *, ttl: int = DEFAULT_SESSION_TTL, owner: str | None = None, metadata: Metadata = None
     ) -> AsyncSession:
-        """For `async with`: many locks under one keepalive, all of them free at the end."""
-        told, sent_at = await self.perform(
-            tied.open_session(ttl=ttl, owner=owner, metadata=metadata_text(metadata), retry_for=self.retry_for)
-        )
-        return AsyncSession(told, client=self, ttl=ttl, sent_at=sent_at)
+        """For `with`: many locks under one keepalive, all of them free at the end."""
+        return AsyncSession(client=self, ttl=ttl, owner=owner, metadata=metadata)
+
+    async def sessions(self) -> list[SessionInfo]:
+        found, _ = await self._call(Request("GET", "/sessions"), partial(operations.parse_page, "sessions"))
+        return [models.parse(SessionInfo, one) for one in found]
+
+    async def inspect_session(self, session_id: str) -> SessionInfo:
+        return await self._call(Request("GET", f"/sessions/{session_id}"), partial(models.parse, SessionInfo))
+
+    async def keepalive_session(self, session_id: str) -> SessionInfo:
+        request = Request("POST", f"/sessions/{session_id}/keepalive", {})
+        return await self._call(request, partial(models.parse, SessionInfo))
+
+    async def end_session(self, session_id: str) -> None:
+        await self.execute(operations.end_session(session_id, retry_for=self.retry_for), "end session")
 
     async def watch(
         self, name: str | None = None, *, prefix: str | None = None, after: str | None = None
-    ) -> AsyncGenerator[answers.WatchEvent, None]:
-        """What becomes of a lock, or of all with a prefix: first how they are, then every change, without end.
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """A lock, or all with a prefix: first a snapshot, then every change, without end.
 
-        A broken connection is taken up again where it broke. `after` is the `id` of an event seen earlier.
+        A broken connection is resumed where it broke. `after` is the `id` of an event seen earlier.
         """
-        watching = Watching(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
-        while True:
-            problem: errors.Unreachable | None = None
-            try:
-                async with self.transport.stream(watching.request()) as (response, lines):
-                    watching.connected(response)
-                    async for line in lines:
-                        for event in watching.feed(line):
-                            yield event
-            except errors.Unreachable as broken:
-                problem = broken
-            await asyncio.sleep(watching.broken(problem))
+        stream = EventStream(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
+        async for event in self.connection.watch(stream):
+            yield event
 
-    async def whoami(self) -> answers.Identity:
-        return await self.perform(verbs.whoami(retry_for=self.retry_for))
+    async def whoami(self) -> TokenInfo:
+        return await self._call(Request("GET", "/whoami"), operations.parse_identity)
 
-    async def rotate_token(self, *, overlap: int = 0) -> answers.NewToken:
-        """The successor of this client's token, which works on for `overlap` seconds."""
-        return await self.perform(verbs.rotate_token(overlap=overlap, retry_for=self.retry_for))
+    async def rotate_token(self, *, overlap: int = 0) -> NewToken:
+        """The successor of this client's token, which stays valid for `overlap` seconds."""
+        request = Request("POST", "/auth/token/rotate", {"overlap_seconds": overlap}, idempotent=False)
+        return await self._call(request, partial(models.parse, NewToken))
 
     def singleton(
-        self, name: str, *, on_held: Literal["skip", "raise"] = "skip", **terms: Any
+        self, name: str, *, on_held: Literal["skip", "raise"] = "skip", **options: Unpack[AsyncLockOptions]
     ) -> Callable[[Callable[Arguments, Awaitable[Result]]], Callable[Arguments, Awaitable[Result | None]]]:
-        """Of all who call the function at the same time, anywhere, one runs it. The others return None, or raise."""
+        """Of all calls of the function at the same time, anywhere, one runs it. The others return None, or raise."""
 
         def decorate(function: Callable[Arguments, Awaitable[Result]]) -> Callable[Arguments, Awaitable[Result | None]]:
             @wraps(function)
-            async def alone(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result | None:
+            async def run_alone(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result | None:
                 try:
-                    lease = await self.acquire(name, **terms)
+                    lease = await self.acquire(name, **options)
                 except errors.LockHeld:
                     if on_held == "raise":
                         raise
@@ -219,25 +287,25 @@ class AsyncClient(AsyncConnection):
                 async with lease:
                     return await function(*args, **kwargs)
 
-            return alone
+            return run_alone
 
         return decorate
 
-    async def claim_job(self, job_id: str, owner: str, metadata: Metadata, ttl: int = JOB_TTL) -> AsyncLease:
-        """Raises LockHeld, which knows the owner, if somebody else has it. Send heartbeats with the lease's id."""
+    async def claim_job(self, job_id: str, owner: str, metadata: Metadata = None, ttl: int = JOB_TTL) -> AsyncLease:
+        """Raises LockHeld, which knows the owner, if the job is claimed. Send heartbeats with the lease's id."""
         return await self.acquire(job_id, owner=owner, metadata=metadata, ttl=ttl)
 
     async def heartbeat_job(self, job_id: str, lease_id: str) -> datetime | None:
         """Until when the claim now lasts. Raises LeaseNotCurrent if it is over: stop the work."""
-        return answers.time((await self.renew(job_id, lease_id)).get("expires_at"))
+        return models.parse_time((await self.renew(job_id, lease_id)).get("expires_at"))
 
     async def release_job(self, job_id: str, lease_id: str) -> None:
         await self.release(job_id, lease_id)
 
-    async def get_job_owner(self, job_id: str) -> answers.Lock | None:
-        """Who has it, with metadata and expiry; None if nobody has."""
+    async def get_job_owner(self, job_id: str) -> LockInfo | None:
+        """The claim, with owner, metadata and expiry; None if the job is free."""
         lock = await self.inspect(job_id)
         return lock if lock.status == "held" else None
 
-    async def list_claimed_jobs(self, prefix: str | None = None) -> list[answers.Lock]:
+    async def list_claimed_jobs(self, prefix: str | None = None) -> list[LockInfo]:
         return [lock async for lock in self.locks(prefix=prefix)]

@@ -1,127 +1,137 @@
-"""Leases and sessions of the asynchronous client: the same names, to be awaited."""
+"""Leases, locks, semaphores and sessions of the asynchronous client."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+import logging
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from octo import errors, tied, verbs
-from octo.grants import Grant
-from octo.leases import SHORTEST_EFFORT
-from octo.tenure import Happening, Status, Tenure
-from octo.terms import Terms
+from octo import errors, operations
+from octo.connection import AsyncCallbacks, AsyncTruthyEvent
+from octo.interrupts import AsyncInterrupter
+from octo.lease import LeaseBase, LeaseEvent, SessionBase, Status
+from octo.models import AcquireOptions, LeaseOptions, Metadata, expect, metadata_text
+from octo.protocol import Request, send_with_retry
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from octo.async_client import AsyncClient
 
-
-class AsyncFlag(asyncio.Event):
-    """An event that is true when it is set."""
-
-    def __bool__(self) -> bool:
-        return self.is_set()
+log = logging.getLogger("octo")
+# A release is tried for at least this long, so that one lost packet does not decide.
+MIN_RELEASE_SECONDS = 2.0
 
 
-class AsyncLease(Grant):
+class AsyncLockOptions(AcquireOptions, total=False):
+    """`interrupt`: interrupt the block if the lease is over. `on_lost(lease)` and `on_event(event, lease, detail)` are
+    called off the renewing path."""
+
+    interrupt: bool
+    on_lost: Callable[[AsyncLease], object] | None
+    on_event: Callable[[LeaseEvent, AsyncLease, str], object] | None
+
+
+class AsyncLease(LeaseBase):
     """A lock that is ours for a while. As a context it is renewed in the background and released at the end."""
 
     def __init__(
         self,
-        told: dict[str, Any],
+        body: dict[str, Any],
         *,
-        client: AsyncClient,
-        terms: Terms,
+        options: LeaseOptions,
         sent_at: float,
-        name: str | None = None,
+        client: AsyncClient,
         interrupt: bool = False,
     ) -> None:
         self._client = client
         self._interrupt = interrupt
-        self._task: asyncio.Task[Any] | None = None
-        self._was_cut = False
-        self.lost = AsyncFlag()
-        super().__init__(told, terms=terms, sent_at=sent_at, name=name)
+        self._interrupter: AsyncInterrupter | None = None
+        self._callbacks = AsyncCallbacks()
+        self.lost = AsyncTruthyEvent()
+        super().__init__(body, options=options, sent_at=sent_at)
 
-    def keep(self) -> None:
+    def start_renewing(self) -> None:
         """Renews it in the background from now on."""
-        self._client.keep(self)
+        self._client.connection.start_renewing(self)
 
     def when_lost(self, callback: Callable[[AsyncLease], object]) -> None:
-        """Called once, on the event loop, if the lease ends before it was released."""
+        """Called once if the lease ends before it was released."""
+        self.on_event(lambda event, lease, _detail: callback(lease) if event in _ENDED else None)
 
-        def observer(happening: Happening, _tenure: Tenure, _detail: str) -> None:
-            if happening in (Happening.LOST, Happening.UNCERTAIN):
-                callback(self)
-
-        self.observe(observer)
+    def on_event(self, callback: Callable[[LeaseEvent, AsyncLease, str], object]) -> None:
+        self.observe(lambda event, detail: self._callbacks.submit(lambda: callback(event, self, detail)))
 
     async def renew(self, ttl: int | None = None) -> None:
-        """Renews it now. Raises LeaseLost if it is over."""
+        """Renews it now, for `ttl` seconds from now on. Raises LeaseLost if it is over."""
         self.check()
         if ttl is not None:
             self.ttl = ttl
         retry_for = min(self._client.retry_for, self.remaining)
+        operation = operations.renew(self.name, self.lease_id, ttl=self.ttl, retry_for=retry_for)
         try:
-            told = await self._client.perform(verbs.renew(self.name, self.lease_id, ttl=self.ttl, retry_for=retry_for))
+            reply = await self._client.execute(operation, "renew")
         except errors.LeaseNotCurrent as problem:
             self.end(Status.LOST, problem.details)
         else:
-            self.renewed(told, sent_at=told["sent_at"])
+            self.renewed(reply.value, sent_at=reply.sent_at)
         self.check()
 
     async def release(self, *, retry_for: float | None = None) -> None:
-        """Gives the lock back. Raises LeaseLost if it was not ours any more."""
+        """Releases the lock. Raises LeaseLost if it was not ours any more."""
         if not self.is_ours or self._status is Status.RELEASED:
             return
-        self.closing()
-        self._client.stop_keeping(self)
+        if self._status is Status.LOST:
+            self.check()
+        self.begin_release()
+        self._client.connection.stop_renewing(self)
         if retry_for is None:
-            # Beyond its end there is nothing to give back.
-            retry_for = min(self._client.retry_for, max(SHORTEST_EFFORT, self.remaining))
+            # Beyond its end there is nothing to release.
+            retry_for = min(self._client.retry_for, max(MIN_RELEASE_SECONDS, self.remaining))
+        operation = operations.release(self.name, self.lease_id, retry_for=retry_for)
         try:
-            await self._client.perform(verbs.release(self.name, self.lease_id, retry_for=retry_for))
+            await self._client.execute(operation, "release")
         except errors.LeaseNotCurrent as problem:
             self.end(Status.LOST, problem.details)
-            raise self.problem() or problem from problem
+            raise self.error() or problem from problem
         self.end(Status.RELEASED)
 
-    def over(self, status: Status) -> None:
+    def on_end(self, status: Status) -> None:
         if status is not Status.RELEASED:
             self.lost.set()
-            if self._interrupt and self._task is not None:
-                self._was_cut = True
-                self._task.cancel()
+            if self._interrupter is not None:
+                self._interrupter.trigger()
 
     async def __aenter__(self) -> Self:
         self.check()
-        self._task = asyncio.current_task()
-        self.keep()
+        if self._interrupt:
+            self._interrupter = AsyncInterrupter()
+        self.start_renewing()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        task, self._task = self._task, None
-        ours = self._was_cut and isinstance(raised, asyncio.CancelledError)
-        if ours and task is not None and hasattr(task, "uncancel"):
-            # Since Python 3.11 a task counts who has asked it to end.
-            ours = task.uncancel() == 0
+        interrupter, self._interrupter = self._interrupter, None
+        interrupted = interrupter.leave(raised) if interrupter is not None else False
         if not self.is_ours or self._status is Status.RELEASED:
             return
-        over = self.problem()
-        try:
-            await self.release()
-        except errors.OctoError as problem:
-            over = over or (problem if isinstance(problem, errors.LeaseOver) else None)
-        if over is not None and (raised is None or ours or isinstance(raised, errors.LeaseOver)):
-            raise over from None
+        with AsyncInterrupter.deferred():
+            ended = self.error()
+            try:
+                await self.release()
+            except errors.LeaseEnded as problem:
+                ended = ended or problem
+            except errors.OctoError as problem:
+                log.warning("%s could not be released and will expire: %s", self.label, problem)
+        if ended is not None and (raised is None or interrupted or isinstance(raised, errors.LeaseEnded)):
+            raise ended from None
+
+
+_ENDED = (LeaseEvent.LOST, LeaseEvent.UNCERTAIN)
 
 
 class AsyncLeases(list[AsyncLease]):
@@ -137,44 +147,166 @@ class AsyncLeases(list[AsyncLease]):
     async def __aexit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        held = [lease for lease in self if lease.owned()]
+        if len(held) > 1:
+            try:
+                await held[0]._client.release_all(held)
+            except errors.OctoError as problem:
+                log.warning("%d leases could not be released together: %s", len(held), problem)
         return await self._stack.__aexit__(kind, raised, trace)
 
 
-class AsyncSession(tied.SessionTenure):
-    """As a context it is kept alive in the background; its end frees everything that was taken with it."""
+class AsyncLock:
+    """A named lock, as a context or by `acquire` and `release`. Entered as a context it gives the lease."""
 
-    def __init__(self, told: dict[str, Any], *, client: AsyncClient, ttl: int, sent_at: float) -> None:
+    def __init__(
+        self, name: str, *, client: AsyncClient, options: AsyncLockOptions, session: AsyncSession | None = None
+    ) -> None:
+        self.name = name
+        self.lease: AsyncLease | None = None
         self._client = client
-        super().__init__(told, ttl=ttl, sent_at=sent_at)
+        self._options = options
+        self._session = session
 
-    async def acquire(self, name: str, **terms: Any) -> AsyncLease:
-        lease = await self._client.acquire(name, session_id=self.session_id, **terms)
-        self.tie(lease)
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {'owned' if self.owned() else 'not owned'}>"
+
+    async def _acquire(self, options: AsyncLockOptions) -> AsyncLease:
+        return await self._client.acquire(self.name, **options)
+
+    async def _take(self, options: AsyncLockOptions) -> AsyncLease:
+        if self.owned():
+            raise RuntimeError(f"{self.name} is held by this lock already")
+        if self._session is not None:
+            if not self._session.session_id:
+                raise RuntimeError("the session is not open: enter it as a context, or call open()")
+            options = {**options, "session_id": self._session.session_id}
+        lease = await self._acquire(options)
+        if self._session is not None:
+            self._session.attach(lease)
+        self.lease = lease
         return lease
 
-    def lock(self, name: str, **terms: Any) -> AbstractAsyncContextManager[AsyncLease]:
-        return held(lambda: self.acquire(name, **terms))
+    async def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        """Waits `timeout` seconds; without it as long as `wait` says, or for ever. True if the lock is ours: then it is
+        renewed in the background until it is released."""
+        wait = (timeout if timeout is not None else self._options.get("wait") or math.inf) if blocking else None
+        options = self._options.copy()
+        options["wait"] = wait
+        try:
+            lease = await self._take(options)
+        except errors.LockHeld:
+            return False
+        lease.start_renewing()
+        return True
+
+    async def release(self) -> None:
+        if self.lease is None:
+            raise errors.LeaseLost(f"{self.name} is not held by this lock.", name=self.name)
+        lease, self.lease = self.lease, None
+        await lease.release()
+
+    async def extend(self, ttl: int | None = None) -> None:
+        """The lease lasts `ttl` seconds from now on."""
+        if self.lease is None:
+            raise errors.LeaseLost(f"{self.name} is not held by this lock.", name=self.name)
+        await self.lease.renew(ttl)
+
+    async def locked(self) -> bool:
+        """Whether anyone holds it, as the server sees it."""
+        return (await self._client.inspect(self.name)).status == "held"
+
+    def owned(self) -> bool:
+        """Whether this lock certainly holds it."""
+        return self.lease is not None and self.lease.owned()
+
+    @property
+    def fencing_token(self) -> int | None:
+        return self.lease.fencing_token if self.lease is not None else None
+
+    async def __aenter__(self) -> AsyncLease:
+        return await (await self._take(self._options)).__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        lease, self.lease = self.lease, None
+        if lease is not None:
+            await lease.__aexit__(kind, raised, trace)
+
+
+class AsyncSemaphore(AsyncLock):
+    """Up to `slots` holders at once: the first free one of the locks `name/slot-1`, `name/slot-2`, …"""
+
+    def __init__(self, name: str, *, slots: int, client: AsyncClient, options: AsyncLockOptions) -> None:
+        self.slots: Sequence[str] = [f"{name}/slot-{number}" for number in range(1, slots + 1)]
+        super().__init__(name, client=client, options=options)
+
+    async def _acquire(self, options: AsyncLockOptions) -> AsyncLease:
+        return await self._client.claim_next(self.slots, **options)
+
+    async def locked(self) -> bool:
+        """Whether every slot is held."""
+        locks = {lock.name async for lock in self._client.locks(prefix=f"{self.name}/slot-")}
+        return locks >= set(self.slots)
+
+
+class AsyncSession(SessionBase):
+    """One running process. As a context it is kept alive in the background; its end frees everything that was acquired
+    with it."""
+
+    def __init__(self, *, client: AsyncClient, ttl: int, owner: str | None, metadata: Metadata) -> None:
+        self._client = client
+        self._body = {"owner": owner, "metadata": metadata_text(metadata)}
+        super().__init__(ttl=ttl)
+
+    async def open(self) -> Self:
+        """Without a context: it is not kept alive until `start_renewing`."""
+        fields = {"ttl_seconds": self.ttl, **self._body}
+        # A session whose answer was lost ends by itself, so opening another does no harm.
+        request = Request("POST", "/sessions", {field: value for field, value in fields.items() if value is not None})
+        reply = await self._client.execute(
+            send_with_retry(request, _parse_session, retry_for=self._client.retry_for), "open session"
+        )
+        self.opened(reply.value, sent_at=reply.sent_at)
+        return self
+
+    def start_renewing(self) -> None:
+        self._client.connection.start_renewing(self)
+
+    async def acquire(self, name: str, **options: Unpack[AsyncLockOptions]) -> AsyncLease:
+        """As `AsyncClient.acquire`; the lease ends with the session, or with its own TTL if it is not renewed."""
+        return await self.lock(name, **options)._take(options)
+
+    def lock(self, name: str, **options: Unpack[AsyncLockOptions]) -> AsyncLock:
+        return AsyncLock(name, client=self._client, options=options, session=self)
 
     async def close(self) -> None:
         """Frees its locks at once."""
-        self._client.stop_keeping(self)
+        self._client.connection.stop_renewing(self)
         if self.status is Status.HELD:
-            self.closing()
-            with suppress(errors.NotFound, errors.SessionExpired):
-                await self._client.perform(tied.end_session(self.session_id, retry_for=self._client.retry_for))
+            self.begin_release()
+            for lease in self._leases:
+                lease.begin_release()
+                self._client.connection.stop_renewing(lease)
+            try:
+                await self._client.end_session(self.session_id)
+            except (errors.NotFound, errors.SessionExpired) as problem:
+                log.warning("%s had ended already: %s", self.label, problem)
         self.end(Status.RELEASED)
 
     async def __aenter__(self) -> Self:
-        self._client.keep(self)
+        await self.open()
+        self.start_renewing()
         return self
 
     async def __aexit__(self, *_raised: object) -> None:
-        with suppress(errors.Unreachable):
-            await self.close()
+        with AsyncInterrupter.deferred():
+            try:
+                await self.close()
+            except errors.OctoError as problem:
+                log.warning("%s could not be ended and will expire: %s", self.label, problem)
 
 
-@asynccontextmanager
-async def held(acquire: Callable[[], Awaitable[AsyncLease]]) -> AsyncIterator[AsyncLease]:
-    """Acquires when the block is entered, not before."""
-    async with await acquire() as lease:
-        yield lease
+def _parse_session(body: Any) -> dict[str, Any]:
+    return expect(body, session_id=str, expires_at=str)

@@ -1,129 +1,194 @@
+# Generated from async_client.py by client/unasync.py; edit that file instead.
 """The blocking client."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial, wraps
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from octo import answers, errors, taking, tied, verbs
+from octo import config, errors, models, operations
+from octo.leases import (
+    Lease,
+    Leases,
+    Lock,
+    LockOptions,
+    Semaphore,
+    Session,
+)
 from octo.connection import Connection
-from octo.leases import Lease, Leases, held
-from octo.sessions import Session
-from octo.tenure import Observer
-from octo.terms import JOB_TTL, Metadata, Terms, metadata_text
-from octo.tied import DEFAULT_SESSION_TTL
-from octo.watching import Watching
+from octo.lease import Status
+from octo.models import (
+    DEFAULT_SESSION_TTL,
+    JOB_TTL,
+    LockInfo,
+    Metadata,
+    NewToken,
+    PreviousHolder,
+    SessionInfo,
+    TokenInfo,
+    WatchEvent,
+)
+from octo.protocol import Operation, Request, call, lock_path, with_query
+from octo.transport import Transport
+from octo.watch import EventStream
 
+if TYPE_CHECKING:
+    import httpx
+    from typing_extensions import Self, Unpack
+
+RETRY_SECONDS = 30.0
+MAX_PAGE = 1000
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 
-class Client(Connection):
-    """Every verb of the API, for programs that may wait. Any thread may use it."""
+class Client:
+    """All of the API. Any thread may use it."""
 
-    def lock(
+    def __init__(
         self,
-        name: str,
+        url: str | None = None,
+        token: str | None = None,
         *,
-        ttl: int | None = None,
-        wait: float | None = None,
-        owner: str | None = None,
-        metadata: Metadata = None,
-        lock_delay: int | None = None,
-        interrupt: bool = False,
-        on_lost: Callable[[Lease], object] | None = None,
-        on_event: Observer | None = None,
-        on_wait: taking.Waiting | None = None,
-    ) -> AbstractContextManager[Lease]:
+        token_file: str | os.PathLike[str] | None = None,
+        profile: str | None = None,
+        allow_http: bool | None = None,
+        retry_for: float = RETRY_SECONDS,
+        ca_file: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
+        http2: bool = False,
+        transport: httpx.AsyncBaseTransport | None = None,
+        program: str | None = None,
+    ) -> None:
+        """What is not given comes from the environment, or from a profile that `octo login` saved."""
+        self.settings = config.resolve(
+            url=url, token=token, token_file=token_file, profile=profile, allow_http=allow_http, ca_file=ca_file,
+            client_cert=client_cert, client_key=client_key, http2=http2,
+        )  # fmt: skip
+        self.retry_for = retry_for
+        self.connection = Connection(Transport(self.settings, program=program, transport=transport))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """What is still held is not renewed any more, and expires."""
+        self.connection.close()
+
+    def execute(self, operation: Operation[Result], name: str = "request") -> Result:
+        return self.connection.execute(operation, name)
+
+    def _call(self, request: Request, parse: Callable[[Any], Result]) -> Result:
+        operation = call(request, parse, retry_for=self.retry_for)
+        return self.execute(operation, f"{request.method} {request.path.partition('?')[0]}")
+
+    def request(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, idempotent: bool | None = None
+    ) -> Any:
+        """Any other endpoint: the JSON of its answer. Only what is idempotent is repeated after a lost answer."""
+        repeatable = method != "POST" if idempotent is None else idempotent
+        return self._call(Request(method, path, body, idempotent=repeatable), lambda answer: answer)
+
+    def lock(self, name: str, **options: Unpack[LockOptions]) -> Lock:
         """For `with`: acquires, renews in the background, releases at the end.
 
-        `wait` is for how many seconds to wait if somebody else has it; by default LockHeld is raised at once.
-        If the lease is over before the block is, `lease.lost` is set and `on_lost` called from another thread;
-        with `interrupt` the block is cut short. At its end LeaseLost or LeaseUncertain is raised.
+        Without `wait`, LockHeld is raised at once if the lock is held. If the lease is over before the block is,
+        `lease.lost` is set, `on_lost` called, and with `interrupt` the block interrupted; it ends with LeaseLost or
+        LeaseUncertain.
         """
+        return Lock(name, client=self, options=options)
 
-        def acquire() -> Lease:
-            lease = self.acquire(
-                name, ttl=ttl, wait=wait, owner=owner, metadata=metadata, lock_delay=lock_delay, interrupt=interrupt,
-                on_wait=on_wait,
-            )  # fmt: skip
-            if on_event is not None:
-                lease.observe(on_event)
-            if on_lost is not None:
-                lease.when_lost(on_lost)
-            return lease
+    def semaphore(self, name: str, *, slots: int, **options: Unpack[LockOptions]) -> Semaphore:
+        """As `lock`, for up to `slots` holders at once."""
+        return Semaphore(name, slots=slots, client=self, options=options)
 
-        return held(acquire)
+    def acquire(self, name: str, **options: Unpack[LockOptions]) -> Lease:
+        """A lease that is not renewed until it is entered as a context or `start_renewing()` is called."""
+        make = partial(self._make, lock_options=options)
+        operation = operations.acquire(name, options, make=make, retry_for=self.retry_for)
+        return (self.execute(operation, "acquire"))[0]
 
-    def acquire(
-        self,
-        name: str,
-        *,
-        ttl: int | None = None,
-        wait: float | None = None,
-        owner: str | None = None,
-        metadata: Metadata = None,
-        lock_delay: int | None = None,
-        session_id: str | None = None,
-        idempotency_key: str | None = None,
-        interrupt: bool = False,
-        on_wait: taking.Waiting | None = None,
-    ) -> Lease:
-        """A lease that is not renewed by itself until it is entered as a context or `keep()` is called."""
-        terms = Terms(ttl, owner, metadata_text(metadata), lock_delay, session_id)
-        make = partial(Lease, client=self, interrupt=interrupt)
-        return self.perform(
-            taking.acquire(
-                name, terms, make=make, wait=wait, key=idempotency_key, on_wait=on_wait, retry_for=self.retry_for
-            )
-        )
+    def try_acquire(self, name: str, **options: Unpack[LockOptions]) -> Lease | None:
+        """As `acquire`; None if the lock is held."""
+        try:
+            return self.acquire(name, **options)
+        except errors.LockHeld:
+            return None
 
-    def claim_next(
-        self,
-        names: Sequence[str],
-        *,
-        ttl: int | None = None,
-        wait: float | None = None,
-        owner: str | None = None,
-        metadata: Metadata = None,
-        interrupt: bool = False,
-        on_wait: taking.Waiting | None = None,
-    ) -> Lease:
+    def claim_next(self, names: Sequence[str], **options: Unpack[LockOptions]) -> Lease:
         """The first of the names that is free."""
-        terms = Terms(ttl, owner, metadata_text(metadata))
-        make = partial(Lease, client=self, interrupt=interrupt)
-        return self.perform(
-            taking.claim_next(names, terms, make=make, wait=wait, on_wait=on_wait, retry_for=self.retry_for)
-        )
+        make = partial(self._make, lock_options=options)
+        operation = operations.claim_next(names, options, make=make, retry_for=self.retry_for)
+        return (self.execute(operation, "claim-next"))[0]
 
-    def acquire_all(
-        self,
-        names: Sequence[str],
-        *,
-        ttl: int | None = None,
-        wait: float | None = None,
-        owner: str | None = None,
-        metadata: Metadata = None,
-    ) -> Leases:
-        """All of them or none; two who ask for the same in another order cannot block each other."""
-        terms = Terms(ttl, owner, metadata_text(metadata))
-        make = partial(Lease, client=self)
-        call = taking.acquire_all(names, terms, make=make, wait=wait, retry_for=self.retry_for)
-        return Leases(self.perform(call))
+    def acquire_all(self, names: Sequence[str], **options: Unpack[LockOptions]) -> Leases:
+        """All of them or none; requests for the same names in another order do not deadlock."""
+        make = partial(self._make, lock_options=options)
+        operation = operations.acquire_all(names, options, make=make, retry_for=self.retry_for)
+        return Leases(self.execute(operation, "acquire-all"))
+
+    def _make(
+        self, body: dict[str, Any], *, options: models.LeaseOptions, sent_at: float, lock_options: LockOptions
+    ) -> Lease:
+        interrupt = lock_options.get("interrupt", False)
+        lease = Lease(body, options=options, sent_at=sent_at, client=self, interrupt=interrupt)
+        if (on_event := lock_options.get("on_event")) is not None:
+            lease.on_event(on_event)
+        if (on_lost := lock_options.get("on_lost")) is not None:
+            lease.when_lost(on_lost)
+        return lease
 
     def renew(self, name: str, lease_id: str, *, ttl: int | None = None) -> dict[str, Any]:
-        """For a lease that another process has taken."""
-        return self.perform(verbs.renew(name, lease_id, ttl=ttl, retry_for=self.retry_for))
+        """For a lease that another process acquired."""
+        operation = operations.renew(name, lease_id, ttl=ttl, retry_for=self.retry_for)
+        return (self.execute(operation, "renew")).value
 
     def release(self, name: str, lease_id: str) -> None:
-        self.perform(verbs.release(name, lease_id, retry_for=self.retry_for))
+        self.execute(operations.release(name, lease_id, retry_for=self.retry_for), "release")
 
-    def inspect(self, name: str) -> answers.Lock:
-        return self.perform(verbs.inspect(name, retry_for=self.retry_for))
+    def renew_all(self, leases: Iterable[Lease]) -> list[Lease]:
+        """Renews them now, in one request. Returns those that are lost."""
+        return self._for_all("renew-all", list(leases))
+
+    def release_all(self, leases: Iterable[Lease]) -> list[Lease]:
+        """Releases them in one request. Returns those that were lost before."""
+        held = list(leases)
+        for lease in held:
+            lease.begin_release()
+            self.connection.stop_renewing(lease)
+        return self._for_all("release-all", held)
+
+    def _for_all(self, verb: str, leases: Sequence[Lease]) -> list[Lease]:
+        lost = []
+        for first in range(0, len(leases), MAX_PAGE):
+            chunk = {lease.lease_id: lease for lease in leases[first : first + MAX_PAGE]}
+            request = Request("POST", f"/locks/{verb}", {"leases": [lease.batch_entry for lease in chunk.values()]})
+            operation = operations.for_all(request, retry_for=self.retry_for)
+            reply = self.execute(operation, verb)
+            for result in reply.value:
+                if (one := chunk.get(result["lease_id"])) is None:
+                    continue
+                details = str(result.get("details") or result.get("code"))
+                if result["ok"] and verb == "renew-all":
+                    one.renewed(result, sent_at=reply.sent_at)
+                elif result["ok"] or (reply.repeated and verb == "release-all"):
+                    one.end(Status.RELEASED)
+                elif result.get("code") == errors.Code.LEASE_NOT_CURRENT.value:
+                    lost.append(one)
+                    one.end(Status.LOST, details)
+                else:
+                    one.on_renew_failed(details)
+        return lost
+
+    def inspect(self, name: str) -> LockInfo:
+        return self._call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))
 
     def locks(
         self,
@@ -132,84 +197,90 @@ class Client(Connection):
         owner: str | None = None,
         status: Literal["held", "delayed", "all"] | None = None,
         sort: Literal["name", "expires_at", "acquired_at"] | None = None,
-    ) -> Iterator[answers.Lock]:
+    ) -> Iterator[LockInfo]:
         """All of them, page by page."""
-        asked: dict[str, Any] = {"prefix": prefix, "owner": owner, "status": status, "sort": sort, "limit": 1000}
+        filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "status": status, "sort": sort, "limit": MAX_PAGE}
+        for lock in self._pages("/locks", filters, "locks"):
+            yield models.parse(LockInfo, lock)
+
+    def _pages(self, path: str, filters: dict[str, Any], field: str) -> Iterator[Any]:
         while True:
-            page, asked["cursor"] = self.perform(verbs.page_of_locks(asked, retry_for=self.retry_for))
-            yield from page
-            if asked["cursor"] is None:
+            request = Request("GET", with_query(path, filters))
+            page, filters["cursor"] = self._call(request, partial(operations.parse_page, field))
+            for one in page:
+                yield one
+            if filters["cursor"] is None:
                 return
 
     def force_release(
         self, name: str, *, reason: str, fencing_token: int | None = None, lock_delay: int | None = None
-    ) -> answers.Released:
+    ) -> PreviousHolder:
         """With `fencing_token`, only if the lock is still held under it."""
-        return self.perform(
-            verbs.force_release(
-                name, reason=reason, fencing_token=fencing_token, lock_delay=lock_delay, retry_for=self.retry_for
-            )
-        )
+        fields = {"reason": reason, "fencing_token": fencing_token, "lock_delay_seconds": lock_delay}
+        body = {field: value for field, value in fields.items() if value is not None}
+        # Without the guard a second attempt could end the next holder's lease.
+        request = Request("POST", lock_path(name, "force-release"), body, idempotent=fencing_token is not None)
+        return self._call(request, partial(operations.parse_previous, name))
 
     def history(self, name: str | None = None, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
-        """What happened to a lock, or in the whole space; newest first."""
-        asked: dict[str, Any] = {"limit": min(limit or 100, 1000)}
-        seen = 0
-        while True:
-            page, asked["cursor"] = self.perform(verbs.page_of_events(name, asked, retry_for=self.retry_for))
-            for event in page:
-                if limit is not None and seen >= limit:
-                    return
-                seen += 1
-                yield event
-            if asked["cursor"] is None:
+        """The audit trail of a lock, or of the whole space; newest first."""
+        filters: dict[str, Any] = {"limit": min(limit or 100, MAX_PAGE)}
+        count = 0
+        for event in self._pages(lock_path(name, "history") if name else "/events", filters, "events"):
+            if limit is not None and count >= limit:
                 return
+            count += 1
+            yield event
 
     def session(
         self, *, ttl: int = DEFAULT_SESSION_TTL, owner: str | None = None, metadata: Metadata = None
     ) -> Session:
         """For `with`: many locks under one keepalive, all of them free at the end."""
-        told, sent_at = self.perform(
-            tied.open_session(ttl=ttl, owner=owner, metadata=metadata_text(metadata), retry_for=self.retry_for)
-        )
-        return Session(told, client=self, ttl=ttl, sent_at=sent_at)
+        return Session(client=self, ttl=ttl, owner=owner, metadata=metadata)
+
+    def sessions(self) -> list[SessionInfo]:
+        found, _ = self._call(Request("GET", "/sessions"), partial(operations.parse_page, "sessions"))
+        return [models.parse(SessionInfo, one) for one in found]
+
+    def inspect_session(self, session_id: str) -> SessionInfo:
+        return self._call(Request("GET", f"/sessions/{session_id}"), partial(models.parse, SessionInfo))
+
+    def keepalive_session(self, session_id: str) -> SessionInfo:
+        request = Request("POST", f"/sessions/{session_id}/keepalive", {})
+        return self._call(request, partial(models.parse, SessionInfo))
+
+    def end_session(self, session_id: str) -> None:
+        self.execute(operations.end_session(session_id, retry_for=self.retry_for), "end session")
 
     def watch(
         self, name: str | None = None, *, prefix: str | None = None, after: str | None = None
-    ) -> Generator[answers.WatchEvent, None, None]:
-        """What becomes of a lock, or of all with a prefix: first how they are, then every change, without end.
+    ) -> Generator[WatchEvent, None, None]:
+        """A lock, or all with a prefix: first a snapshot, then every change, without end.
 
-        A broken connection is taken up again where it broke. `after` is the `id` of an event seen earlier.
+        A broken connection is resumed where it broke. `after` is the `id` of an event seen earlier.
         """
-        watching = Watching(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
-        while True:
-            problem: errors.Unreachable | None = None
-            try:
-                response, lines = self.transport.stream(watching.request())
-                watching.connected(response)
-                for line in lines:
-                    yield from watching.feed(line)
-            except errors.Unreachable as broken:
-                problem = broken
-            time.sleep(watching.broken(problem))
+        stream = EventStream(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
+        for event in self.connection.watch(stream):
+            yield event
 
-    def whoami(self) -> answers.Identity:
-        return self.perform(verbs.whoami(retry_for=self.retry_for))
+    def whoami(self) -> TokenInfo:
+        return self._call(Request("GET", "/whoami"), operations.parse_identity)
 
-    def rotate_token(self, *, overlap: int = 0) -> answers.NewToken:
-        """The successor of this client's token, which works on for `overlap` seconds."""
-        return self.perform(verbs.rotate_token(overlap=overlap, retry_for=self.retry_for))
+    def rotate_token(self, *, overlap: int = 0) -> NewToken:
+        """The successor of this client's token, which stays valid for `overlap` seconds."""
+        request = Request("POST", "/auth/token/rotate", {"overlap_seconds": overlap}, idempotent=False)
+        return self._call(request, partial(models.parse, NewToken))
 
     def singleton(
-        self, name: str, *, on_held: Literal["skip", "raise"] = "skip", **terms: Any
+        self, name: str, *, on_held: Literal["skip", "raise"] = "skip", **options: Unpack[LockOptions]
     ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result | None]]:
-        """Of all who call the function at the same time, anywhere, one runs it. The others return None, or raise."""
+        """Of all calls of the function at the same time, anywhere, one runs it. The others return None, or raise."""
 
         def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result | None]:
             @wraps(function)
-            def alone(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result | None:
+            def run_alone(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result | None:
                 try:
-                    lease = self.acquire(name, **terms)
+                    lease = self.acquire(name, **options)
                 except errors.LockHeld:
                     if on_held == "raise":
                         raise
@@ -217,25 +288,25 @@ class Client(Connection):
                 with lease:
                     return function(*args, **kwargs)
 
-            return alone
+            return run_alone
 
         return decorate
 
-    def claim_job(self, job_id: str, owner: str, metadata: Metadata, ttl: int = JOB_TTL) -> Lease:
-        """Raises LockHeld, which knows the owner, if somebody else has it. Send heartbeats with the lease's id."""
+    def claim_job(self, job_id: str, owner: str, metadata: Metadata = None, ttl: int = JOB_TTL) -> Lease:
+        """Raises LockHeld, which knows the owner, if the job is claimed. Send heartbeats with the lease's id."""
         return self.acquire(job_id, owner=owner, metadata=metadata, ttl=ttl)
 
     def heartbeat_job(self, job_id: str, lease_id: str) -> datetime | None:
         """Until when the claim now lasts. Raises LeaseNotCurrent if it is over: stop the work."""
-        return answers.time(self.renew(job_id, lease_id).get("expires_at"))
+        return models.parse_time((self.renew(job_id, lease_id)).get("expires_at"))
 
     def release_job(self, job_id: str, lease_id: str) -> None:
         self.release(job_id, lease_id)
 
-    def get_job_owner(self, job_id: str) -> answers.Lock | None:
-        """Who has it, with metadata and expiry; None if nobody has."""
+    def get_job_owner(self, job_id: str) -> LockInfo | None:
+        """The claim, with owner, metadata and expiry; None if the job is free."""
         lock = self.inspect(job_id)
         return lock if lock.status == "held" else None
 
-    def list_claimed_jobs(self, prefix: str | None = None) -> list[answers.Lock]:
-        return list(self.locks(prefix=prefix))
+    def list_claimed_jobs(self, prefix: str | None = None) -> list[LockInfo]:
+        return [lock for lock in self.locks(prefix=prefix)]

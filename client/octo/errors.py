@@ -1,4 +1,4 @@
-"""What can go wrong: the API's error codes, each an exception, and what the client finds out by itself."""
+"""The API's error codes, each an exception, and the failures that the client detects itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from octo.answers import Delayed, Held
+    from octo.models import Holder, LockDelay
 
 
 class Code(str, Enum):
@@ -22,6 +22,8 @@ class Code(str, Enum):
     NOT_FOUND = "not_found"
     SESSION_EXPIRED = "session_expired"
     POSITION_EXPIRED = "position_expired"
+    RUN_DRAINING = "run_draining"
+    STORE_LIMIT_EXCEEDED = "store_limit_exceeded"
     CONFLICT = "conflict"
     LOCK_LIMIT_EXCEEDED = "lock_limit_exceeded"
     RATE_LIMITED = "rate_limited"
@@ -30,25 +32,27 @@ class Code(str, Enum):
 
 
 class OctoError(Exception):
-    """Everything this package raises on purpose. `code` is what `--json` shows."""
+    """Base of every exception that this package raises. `code` is what `--json` shows."""
 
     code = "error"
 
 
-class ConfigurationProblem(OctoError):
+class ConfigurationError(OctoError):
     """The address or the token cannot be used; the message says what to do."""
 
     code = "configuration"
 
 
-class Unreachable(OctoError):
-    """No answer came. `may_have_arrived` is False if the server cannot have seen the request."""
+class TransportError(OctoError):
+    """No answer of the API came: nothing at all, or something that the API would not say, such as a proxy's page.
+
+    `maybe_sent` is False if the server cannot have seen the request."""
 
     code = "unreachable"
 
-    def __init__(self, message: str, *, may_have_arrived: bool = True) -> None:
+    def __init__(self, message: str, *, maybe_sent: bool = True) -> None:
         super().__init__(message)
-        self.may_have_arrived = may_have_arrived
+        self.maybe_sent = maybe_sent
 
 
 class ApiError(OctoError):
@@ -113,6 +117,14 @@ class PositionExpired(ApiError):
     code = Code.POSITION_EXPIRED.value
 
 
+class RunDraining(ApiError):
+    code = Code.RUN_DRAINING.value
+
+
+class StoreLimitExceeded(ApiError):
+    code = Code.STORE_LIMIT_EXCEEDED.value
+
+
 class Conflict(ApiError):
     code = Code.CONFLICT.value
 
@@ -134,11 +146,13 @@ class InternalError(ApiError):
 
 
 class LockHeld(OctoError):
-    """Somebody else has it; `held` says who, as far as the server tells. None where several names were asked for."""
+    """Another holder has the lock. `held` describes it, `blocked_by` every lease that stands in the way."""
 
     code = "held"
 
-    def __init__(self, message: str, *, name: str, held: Held | None = None, blocked_by: tuple[Held, ...] = ()) -> None:
+    def __init__(
+        self, message: str, *, name: str, held: Holder | None = None, blocked_by: tuple[Holder, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.name = name
         self.held = held
@@ -146,22 +160,22 @@ class LockHeld(OctoError):
 
 
 class LockDelayed(LockHeld):
-    """Nobody has it, but its last holder asked that it stay closed for a while."""
+    """The lock is free, but its last holder asked that it stay closed for a while."""
 
     code = "delayed"
 
-    def __init__(self, message: str, *, name: str, delayed: Delayed) -> None:
+    def __init__(self, message: str, *, name: str, delayed: LockDelay) -> None:
         super().__init__(message, name=name)
         self.delayed = delayed
 
 
-class WaitedTooLong(LockHeld):
-    """It was waited for as long as was asked, and somebody else still has it."""
+class LockTimeout(LockHeld):
+    """The wait timed out, and another holder still has the lock."""
 
     code = "waited_too_long"
 
 
-class LeaseOver(OctoError):
+class LeaseEnded(OctoError):
     """The block ran under a lease that it may not have had all the time. Do not trust what it did to be exclusive."""
 
     def __init__(self, message: str, *, name: str) -> None:
@@ -169,43 +183,36 @@ class LeaseOver(OctoError):
         self.name = name
 
 
-class LeaseLost(LeaseOver):
-    """The server said so: the lease is over, and somebody else may have the lock."""
+class LeaseLost(LeaseEnded):
+    """The server said so: the lease is over, and the lock may have another holder."""
 
     code = "lease_lost"
 
 
-class LeaseUncertain(LeaseOver):
-    """The server could not be asked until the lease had to be taken for over."""
+class LeaseUncertain(LeaseEnded):
+    """The lease could not be renewed before its deadline, so it must be taken for over."""
 
     code = "lease_uncertain"
 
 
 _BY_CODE: dict[str, type[ApiError]] = {kind.code: kind for kind in ApiError.__subclasses__()}
-# For servers that speak of errors in other words.
-_BY_STATUS: dict[int, type[ApiError]] = {
-    401: AuthenticationFailed,
-    403: Forbidden,
-    404: NotFound,
-    409: Conflict,
-    410: SessionExpired,
-    429: RateLimited,
-    503: Unavailable,
-}
 
 
-def from_answer(*, status: int, body: Any, retry_after: float | None) -> ApiError:
-    told: dict[str, Any] = body if isinstance(body, dict) else {}
-    kind = _BY_CODE.get(str(told.get("code"))) or _BY_STATUS.get(status)
-    if kind is None:
-        kind = InternalError if status >= 500 else InvalidInput
-    if isinstance(told.get("retry_after_ms"), int):
-        retry_after = told["retry_after_ms"] / 1000
-    title = str(told.get("error") or f"HTTP {status}")
-    return kind(
-        str(told.get("details") or title),
+def from_body(*, status: int, body: Any, retry_after: float | None = None) -> ApiError | None:
+    """The exception for an error body of the API; None if it is not one."""
+    if not isinstance(body, dict) or not all(
+        isinstance(body.get(field), str) for field in ("error", "code", "details")
+    ):
+        return None
+    if isinstance(body.get("retry_after_ms"), int):
+        retry_after = body["retry_after_ms"] / 1000
+    request_id = body.get("request_id")
+    problem = _BY_CODE.get(body["code"], ApiError)(
+        body["details"],
         status=status,
-        title=title,
-        request_id=told.get("request_id"),
+        title=body["error"],
+        request_id=request_id if isinstance(request_id, str) else None,
         retry_after=retry_after,
     )
+    problem.code = body["code"]
+    return problem

@@ -1,131 +1,138 @@
-"""Leases of the blocking client: renewed by its thread, given back at the end of a block."""
+# Generated from async_leases.py by client/unasync.py; edit that file instead.
+"""Leases, locks, semaphores and sessions of the blocking client."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import logging
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from octo import errors, verbs
-from octo.blocks import BlockCut, Interruption
-from octo.grants import Grant
-from octo.tenure import Happening, Status, Tenure
-from octo.terms import Terms
+from octo import errors, operations
+from octo.connection import Callbacks, TruthyEvent
+from octo.interrupts import Interrupter
+from octo.lease import LeaseBase, LeaseEvent, SessionBase, Status
+from octo.models import AcquireOptions, LeaseOptions, Metadata, expect, metadata_text
+from octo.protocol import Request, send_with_retry
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, Unpack
 
     from octo.client import Client
 
-# How long to try at least, so that one lost packet does not decide.
-SHORTEST_EFFORT = 2.0
+log = logging.getLogger("octo")
+# A release is tried for at least this long, so that one lost packet does not decide.
+MIN_RELEASE_SECONDS = 2.0
 
 
-class Flag(threading.Event):
-    """An event that is true when it is set, so that `if lease.lost:` means what it says."""
+class LockOptions(AcquireOptions, total=False):
+    """`interrupt`: interrupt the block if the lease is over. `on_lost(lease)` and `on_event(event, lease, detail)` are
+    called off the renewing path."""
 
-    def __bool__(self) -> bool:
-        return self.is_set()
+    interrupt: bool
+    on_lost: Callable[[Lease], object] | None
+    on_event: Callable[[LeaseEvent, Lease, str], object] | None
 
 
-class Lease(Grant):
+class Lease(LeaseBase):
     """A lock that is ours for a while. As a context it is renewed in the background and released at the end."""
 
     def __init__(
         self,
-        told: dict[str, Any],
+        body: dict[str, Any],
         *,
-        client: Client,
-        terms: Terms,
+        options: LeaseOptions,
         sent_at: float,
-        name: str | None = None,
+        client: Client,
         interrupt: bool = False,
     ) -> None:
         self._client = client
         self._interrupt = interrupt
-        self._interruption: Interruption | None = None
-        self.lost = Flag()
-        super().__init__(told, terms=terms, sent_at=sent_at, name=name)
+        self._interrupter: Interrupter | None = None
+        self._callbacks = Callbacks()
+        self.lost = TruthyEvent()
+        super().__init__(body, options=options, sent_at=sent_at)
 
-    def keep(self) -> None:
+    def start_renewing(self) -> None:
         """Renews it in the background from now on."""
-        self._client.keep(self)
+        self._client.connection.start_renewing(self)
 
     def when_lost(self, callback: Callable[[Lease], object]) -> None:
-        """Called once, from the thread that finds out, if the lease ends before it was released."""
+        """Called once if the lease ends before it was released."""
+        self.on_event(lambda event, lease, _detail: callback(lease) if event in _ENDED else None)
 
-        def observer(happening: Happening, _tenure: Tenure, _detail: str) -> None:
-            if happening in (Happening.LOST, Happening.UNCERTAIN):
-                callback(self)
-
-        self.observe(observer)
+    def on_event(self, callback: Callable[[LeaseEvent, Lease, str], object]) -> None:
+        self.observe(lambda event, detail: self._callbacks.submit(lambda: callback(event, self, detail)))
 
     def renew(self, ttl: int | None = None) -> None:
-        """Renews it now. Raises LeaseLost if it is over."""
+        """Renews it now, for `ttl` seconds from now on. Raises LeaseLost if it is over."""
         self.check()
         if ttl is not None:
             self.ttl = ttl
+        retry_for = min(self._client.retry_for, self.remaining)
+        operation = operations.renew(self.name, self.lease_id, ttl=self.ttl, retry_for=retry_for)
         try:
-            told = self._client.perform(
-                verbs.renew(
-                    self.name, self.lease_id, ttl=self.ttl, retry_for=min(self._client.retry_for, self.remaining)
-                )
-            )
+            reply = self._client.execute(operation, "renew")
         except errors.LeaseNotCurrent as problem:
             self.end(Status.LOST, problem.details)
         else:
-            self.renewed(told, sent_at=told["sent_at"])
+            self.renewed(reply.value, sent_at=reply.sent_at)
         self.check()
 
     def release(self, *, retry_for: float | None = None) -> None:
-        """Gives the lock back. Raises LeaseLost if it was not ours any more."""
+        """Releases the lock. Raises LeaseLost if it was not ours any more."""
         if not self.is_ours or self._status is Status.RELEASED:
             return
-        self.closing()
-        self._client.stop_keeping(self)
+        if self._status is Status.LOST:
+            self.check()
+        self.begin_release()
+        self._client.connection.stop_renewing(self)
+        if retry_for is None:
+            # Beyond its end there is nothing to release.
+            retry_for = min(self._client.retry_for, max(MIN_RELEASE_SECONDS, self.remaining))
+        operation = operations.release(self.name, self.lease_id, retry_for=retry_for)
         try:
-            if retry_for is None:
-                # Beyond its end there is nothing to give back.
-                retry_for = min(self._client.retry_for, max(SHORTEST_EFFORT, self.remaining))
-            self._client.perform(verbs.release(self.name, self.lease_id, retry_for=retry_for))
+            self._client.execute(operation, "release")
         except errors.LeaseNotCurrent as problem:
             self.end(Status.LOST, problem.details)
-            raise self.problem() or problem from problem
+            raise self.error() or problem from problem
         self.end(Status.RELEASED)
 
-    def over(self, status: Status) -> None:
+    def on_end(self, status: Status) -> None:
         if status is not Status.RELEASED:
             self.lost.set()
+            if self._interrupter is not None:
+                self._interrupter.trigger()
 
     def __enter__(self) -> Self:
         self.check()
         if self._interrupt:
-            self._interruption = Interruption()
-            self.observe(self._strike)
-        self.keep()
+            self._interrupter = Interrupter()
+        self.start_renewing()
         return self
-
-    def _strike(self, happening: Happening, _tenure: Tenure, _detail: str) -> None:
-        if happening in (Happening.LOST, Happening.UNCERTAIN) and self._interruption is not None:
-            self._interruption.strike()
 
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._interruption is not None:
-            self._interruption.leave()
+        interrupter, self._interrupter = self._interrupter, None
+        interrupted = interrupter.leave(raised) if interrupter is not None else False
         if not self.is_ours or self._status is Status.RELEASED:
             return
-        over = self.problem()
-        try:
-            self.release()
-        except errors.OctoError as problem:
-            # Not given back: it runs out by itself. Whether the block had it all the time is what matters.
-            over = over or (problem if isinstance(problem, errors.LeaseOver) else None)
-        if over is not None and (raised is None or isinstance(raised, errors.LeaseOver | BlockCut)):
-            raise over from None
+        with Interrupter.deferred():
+            ended = self.error()
+            try:
+                self.release()
+            except errors.LeaseEnded as problem:
+                ended = ended or problem
+            except errors.OctoError as problem:
+                log.warning("%s could not be released and will expire: %s", self.label, problem)
+        if ended is not None and (raised is None or interrupted or isinstance(raised, errors.LeaseEnded)):
+            raise ended from None
+
+
+_ENDED = (LeaseEvent.LOST, LeaseEvent.UNCERTAIN)
 
 
 class Leases(list[Lease]):
@@ -141,11 +148,166 @@ class Leases(list[Lease]):
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
+        held = [lease for lease in self if lease.owned()]
+        if len(held) > 1:
+            try:
+                held[0]._client.release_all(held)
+            except errors.OctoError as problem:
+                log.warning("%d leases could not be released together: %s", len(held), problem)
         return self._stack.__exit__(kind, raised, trace)
 
 
-@contextmanager
-def held(acquire: Callable[[], Lease]) -> Iterator[Lease]:
-    """Acquires when the block is entered, not before."""
-    with acquire() as lease:
-        yield lease
+class Lock:
+    """A named lock, as a context or by `acquire` and `release`. Entered as a context it gives the lease."""
+
+    def __init__(
+        self, name: str, *, client: Client, options: LockOptions, session: Session | None = None
+    ) -> None:
+        self.name = name
+        self.lease: Lease | None = None
+        self._client = client
+        self._options = options
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} {'owned' if self.owned() else 'not owned'}>"
+
+    def _acquire(self, options: LockOptions) -> Lease:
+        return self._client.acquire(self.name, **options)
+
+    def _take(self, options: LockOptions) -> Lease:
+        if self.owned():
+            raise RuntimeError(f"{self.name} is held by this lock already")
+        if self._session is not None:
+            if not self._session.session_id:
+                raise RuntimeError("the session is not open: enter it as a context, or call open()")
+            options = {**options, "session_id": self._session.session_id}
+        lease = self._acquire(options)
+        if self._session is not None:
+            self._session.attach(lease)
+        self.lease = lease
+        return lease
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        """Waits `timeout` seconds; without it as long as `wait` says, or for ever. True if the lock is ours: then it is
+        renewed in the background until it is released."""
+        wait = (timeout if timeout is not None else self._options.get("wait") or math.inf) if blocking else None
+        options = self._options.copy()
+        options["wait"] = wait
+        try:
+            lease = self._take(options)
+        except errors.LockHeld:
+            return False
+        lease.start_renewing()
+        return True
+
+    def release(self) -> None:
+        if self.lease is None:
+            raise errors.LeaseLost(f"{self.name} is not held by this lock.", name=self.name)
+        lease, self.lease = self.lease, None
+        lease.release()
+
+    def extend(self, ttl: int | None = None) -> None:
+        """The lease lasts `ttl` seconds from now on."""
+        if self.lease is None:
+            raise errors.LeaseLost(f"{self.name} is not held by this lock.", name=self.name)
+        self.lease.renew(ttl)
+
+    def locked(self) -> bool:
+        """Whether anyone holds it, as the server sees it."""
+        return (self._client.inspect(self.name)).status == "held"
+
+    def owned(self) -> bool:
+        """Whether this lock certainly holds it."""
+        return self.lease is not None and self.lease.owned()
+
+    @property
+    def fencing_token(self) -> int | None:
+        return self.lease.fencing_token if self.lease is not None else None
+
+    def __enter__(self) -> Lease:
+        return (self._take(self._options)).__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        lease, self.lease = self.lease, None
+        if lease is not None:
+            lease.__exit__(kind, raised, trace)
+
+
+class Semaphore(Lock):
+    """Up to `slots` holders at once: the first free one of the locks `name/slot-1`, `name/slot-2`, …"""
+
+    def __init__(self, name: str, *, slots: int, client: Client, options: LockOptions) -> None:
+        self.slots: Sequence[str] = [f"{name}/slot-{number}" for number in range(1, slots + 1)]
+        super().__init__(name, client=client, options=options)
+
+    def _acquire(self, options: LockOptions) -> Lease:
+        return self._client.claim_next(self.slots, **options)
+
+    def locked(self) -> bool:
+        """Whether every slot is held."""
+        locks = {lock.name for lock in self._client.locks(prefix=f"{self.name}/slot-")}
+        return locks >= set(self.slots)
+
+
+class Session(SessionBase):
+    """One running process. As a context it is kept alive in the background; its end frees everything that was acquired
+    with it."""
+
+    def __init__(self, *, client: Client, ttl: int, owner: str | None, metadata: Metadata) -> None:
+        self._client = client
+        self._body = {"owner": owner, "metadata": metadata_text(metadata)}
+        super().__init__(ttl=ttl)
+
+    def open(self) -> Self:
+        """Without a context: it is not kept alive until `start_renewing`."""
+        fields = {"ttl_seconds": self.ttl, **self._body}
+        # A session whose answer was lost ends by itself, so opening another does no harm.
+        request = Request("POST", "/sessions", {field: value for field, value in fields.items() if value is not None})
+        reply = self._client.execute(
+            send_with_retry(request, _parse_session, retry_for=self._client.retry_for), "open session"
+        )
+        self.opened(reply.value, sent_at=reply.sent_at)
+        return self
+
+    def start_renewing(self) -> None:
+        self._client.connection.start_renewing(self)
+
+    def acquire(self, name: str, **options: Unpack[LockOptions]) -> Lease:
+        """As `Client.acquire`; the lease ends with the session, or with its own TTL if it is not renewed."""
+        return self.lock(name, **options)._take(options)
+
+    def lock(self, name: str, **options: Unpack[LockOptions]) -> Lock:
+        return Lock(name, client=self._client, options=options, session=self)
+
+    def close(self) -> None:
+        """Frees its locks at once."""
+        self._client.connection.stop_renewing(self)
+        if self.status is Status.HELD:
+            self.begin_release()
+            for lease in self._leases:
+                lease.begin_release()
+                self._client.connection.stop_renewing(lease)
+            try:
+                self._client.end_session(self.session_id)
+            except (errors.NotFound, errors.SessionExpired) as problem:
+                log.warning("%s had ended already: %s", self.label, problem)
+        self.end(Status.RELEASED)
+
+    def __enter__(self) -> Self:
+        self.open()
+        self.start_renewing()
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        with Interrupter.deferred():
+            try:
+                self.close()
+            except errors.OctoError as problem:
+                log.warning("%s could not be ended and will expire: %s", self.label, problem)
+
+
+def _parse_session(body: Any) -> dict[str, Any]:
+    return expect(body, session_id=str, expires_at=str)

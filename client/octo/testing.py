@@ -1,4 +1,4 @@
-"""Fixtures for pytest: a real server, with its own PostgreSQL, for the tests of programs that use leases.
+"""For the tests of programs that use leases: FakeServer in memory, and pytest fixtures of a real server.
 
     # conftest.py
     pytest_plugins = ["octo.testing"]
@@ -27,7 +27,9 @@ from typing import NamedTuple
 import pytest
 
 from octo.client import Client
+from octo.fake_server import SCOPES, FakeServer
 
+__all__ = ["SCOPES", "CannotStart", "FakeServer", "OctoServer", "octo_client", "octo_fake", "octo_server"]
 START_SECONDS = 120.0
 
 
@@ -110,3 +112,9 @@ def octo_server() -> Iterator[OctoServer]:
 def octo_client(octo_server: OctoServer) -> Iterator[Client]:
     with octo_server.client() as client:
         yield client
+
+
+@pytest.fixture
+def octo_fake() -> FakeServer:
+    """A server in memory, for this test alone: `octo_fake.client()`."""
+    return FakeServer()

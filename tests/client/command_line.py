@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,16 @@ OCTO = [sys.executable, "-m", "octo"]
 PATIENCE_SECONDS = 40
 # Of what is renewed while the test waits for that: half of it is left when the time has come, for a slow machine.
 TTL = 10
+
+
+def eventually(condition: Callable[[], Any], what: str = "") -> Any:
+    """What the condition says once it says something; tests do not depend on how fast the machine is."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"it did not happen: {what or condition}")
 
 
 @dataclass
@@ -62,7 +73,7 @@ class CommandLine:
 
 
 def family_of(process: "subprocess.Popen[Any]") -> list[psutil.Process]:
-    """`octo run`, its guard, the command and what that has started."""
+    """`octo run`, its watchdog, the command and what that has started."""
     octo = psutil.Process(process.pid)
     return [*octo.children(recursive=True), octo]
 

@@ -1,6 +1,7 @@
 """A real server for the client, on a database of its own that stays for all of these tests."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -14,8 +15,11 @@ import pytest
 from octo import Client
 from tests import database
 from tests.client.command_line import CommandLine
-from tests.client.wire import Wire
+from tests.client.fault_proxy import FaultProxy
 from tests.servers import PROJECT_DIR, RunningServer
+
+# It logs every request.
+logging.getLogger("httpx").setLevel(logging.WARNING)
 
 # Prints a token that may do everything and one for workers.
 SET_UP = """
@@ -91,10 +95,10 @@ def octo(backend: Backend, tmp_path: Path) -> Iterator[CommandLine]:
 
 
 @pytest.fixture
-def wire(backend: Backend) -> Iterator[Wire]:
-    wire = Wire(backend.server.port)
-    yield wire
-    wire.close()
+def proxy(backend: Backend) -> Iterator[FaultProxy]:
+    proxy = FaultProxy(backend.server.port)
+    yield proxy
+    proxy.close()
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from octo.cli.completion import commands
-from tests.client.command_line import OCTO
-from tests.polling import until
+from octo.cli.commands import COMMANDS
+from tests.client.command_line import OCTO, eventually
 
 
 def test_the_state_file_is_for_its_owner_only(octo, name, tmp_path):
@@ -194,7 +193,7 @@ def test_the_doctor(octo, backend):
 def test_forgetting_what_is_over(octo, name):
     octo.json("lock", "acquire", f"{name}-1", "--ttl", "1")
     octo.json("lock", "acquire", f"{name}-2", "--ttl", "1h")
-    until(lambda: octo.json("lock", "gc")["forgotten"] == [f"{name}-1"])
+    eventually(lambda: octo.json("lock", "gc")["forgotten"] == [f"{name}-1"])
     assert octo.run("lock", "release", f"{name}-2").returncode == 0
 
 
@@ -243,7 +242,7 @@ def test_completion(octo, client, name, tmp_path):
         )
         return done.stdout.split()
 
-    assert completed("octo", "l") == ["lock"]
+    assert completed("octo", "loc") == ["lock"]
     assert completed("octo", "lock", "re") == ["renew", "release"]
     assert completed("octo", "lock", "acquire", "--w") == ["--wait"]
     assert completed("octo", "lock", "status", name[:6]) == [name]
@@ -252,6 +251,10 @@ def test_completion(octo, client, name, tmp_path):
 
 
 def test_help_is_there_for_every_command(octo):
-    for command in commands():
-        assert command.path == "" or command.summary, command.path
-    assert "octo run RESOURCE" in octo.run("run", "--help").stdout
+    for command in COMMANDS:
+        assert command.summary
+        assert command.examples.startswith(("octo ", "source <(octo ")), command.path
+        assert all(argument.settings.get("help") for argument in command.arguments), command.path
+    printed = octo.run("run", "--help").stdout
+    assert "octo run RESOURCE" in printed
+    assert "octo run gpu -n 4" in printed

@@ -6,9 +6,8 @@ import time
 import pytest
 
 import octo
-from octo import Client, Happening, Status, clock
-from tests.client.command_line import PATIENCE_SECONDS, TTL
-from tests.polling import until
+from octo import Client, LeaseEvent, Status, clock
+from tests.client.command_line import PATIENCE_SECONDS, TTL, eventually
 
 
 def test_a_block_holds_the_lock_and_gives_it_back(client, name):
@@ -34,13 +33,13 @@ def wait_past(end: float) -> None:
 
 
 def test_a_lease_is_renewed_while_the_block_runs(client, name):
-    happenings = []
-    with client.lock(name, ttl=TTL, on_event=lambda what, *_: happenings.append(what)) as lease:
+    events = []
+    with client.lock(name, ttl=TTL, on_event=lambda what, *_: events.append(what)) as lease:
         wait_past(lease.deadline)
         assert lease.status is Status.HELD
         assert client.inspect(name).fencing_token == lease.fencing_token
-    assert Happening.RENEWED in happenings
-    assert happenings[-1] is Happening.RELEASED
+    assert LeaseEvent.RENEWED in events
+    eventually(lambda: events[-1] is LeaseEvent.RELEASED)
 
 
 def test_many_leases_are_renewed_by_one_thread_and_one_request(client, name):
@@ -73,7 +72,7 @@ def test_what_the_server_ends_is_lost(client, operator, name):
             lease.check()
 
     assert ending_of(client, name, work, ttl=TTL, on_lost=told.append) is octo.LeaseLost
-    assert [lease.status for lease in told] == [Status.LOST]
+    eventually(lambda: [lease.status for lease in told] == [Status.LOST])
 
 
 def test_a_lost_lease_is_not_taken_again(client, operator, name):
@@ -86,49 +85,49 @@ def test_a_lost_lease_is_not_taken_again(client, operator, name):
     assert ending_of(client, name, work, ttl=TTL) is octo.LeaseLost
 
 
-def test_silence_is_not_loss_but_uncertainty(backend, wire, client, name):
-    """Nobody hears the answers to renewals: by our own clock the lease is over, and that is all we know."""
+def test_silence_is_not_loss_but_uncertainty(backend, proxy, client, name):
+    """The answers to renewals are lost: by our own clock the lease is over, and that is all we know."""
     told = []
 
     def work(lease: octo.Lease) -> None:
-        wire.lose_answers()
+        proxy.lose_answers()
         assert lease.lost.wait(PATIENCE_SECONDS)
         # The server has renewed it all the while, and still we may not work on.
         assert client.inspect(name).status == "held"
 
-    with Client(wire.url, backend.worker_token, retry_for=0.1) as deaf:
+    with Client(proxy.url, backend.worker_token, retry_for=0.1) as deaf:
         assert ending_of(deaf, name, work, ttl=TTL, on_lost=told.append) is octo.LeaseUncertain
-    assert [lease.status for lease in told] == [Status.UNCERTAIN]
+    eventually(lambda: [lease.status for lease in told] == [Status.UNCERTAIN])
 
 
-def test_a_network_that_comes_back_in_time_costs_nothing(backend, wire, name):
-    happenings = []
+def test_a_network_that_comes_back_in_time_costs_nothing(backend, proxy, name):
+    events = []
 
     def work(lease: octo.Lease) -> None:
-        wire.lose_answers()
-        until(lambda: Happening.RENEW_FAILED in happenings)
-        wire.recover()
-        until(lambda: Happening.RENEWED in happenings)
+        proxy.lose_answers()
+        eventually(lambda: LeaseEvent.RENEW_FAILED in events)
+        proxy.recover()
+        eventually(lambda: LeaseEvent.RENEWED in events)
         lease.check()
 
-    with Client(wire.url, backend.worker_token) as client:
-        assert ending_of(client, name, work, ttl=2 * TTL, on_event=lambda what, *_: happenings.append(what)) is None
+    with Client(proxy.url, backend.worker_token) as client:
+        assert ending_of(client, name, work, ttl=2 * TTL, on_event=lambda what, *_: events.append(what)) is None
 
 
-def test_an_acquire_is_tried_again_and_taken_once(backend, wire, client, name):
+def test_an_acquire_is_tried_again_and_taken_once(backend, proxy, client, name):
     """The first answer is lost. The second attempt has the same key, so it finds its own lease."""
-    wire.lose_an_answer()
-    with Client(wire.url, backend.worker_token) as unlucky, unlucky.lock(name, ttl=30) as lease:
+    proxy.lose_an_answer()
+    with Client(proxy.url, backend.worker_token) as unlucky, unlucky.lock(name, ttl=30) as lease:
         assert client.inspect(name).fencing_token == lease.fencing_token
-        assert wire.connections > 1
+        assert proxy.connections > 1
 
 
-def test_a_release_whose_answer_was_lost_is_a_release(backend, wire, client, name):
-    with Client(wire.url, backend.worker_token) as unlucky:
+def test_a_release_whose_answer_was_lost_is_a_release(backend, proxy, client, name):
+    with Client(proxy.url, backend.worker_token) as unlucky:
         lease = unlucky.acquire(name, ttl=30)
-        wire.lose_an_answer()
+        proxy.lose_an_answer()
         lease.release()
-        assert wire.connections > 1
+        assert proxy.connections > 1
     assert lease.status is Status.RELEASED
     assert client.inspect(name).status == "free"
 
@@ -160,7 +159,7 @@ def test_waiting_until_the_holder_is_done(client, name):
     holder = client.acquire(name, ttl=30)
     waited_for = []
 
-    def let_go(held: octo.Held) -> None:
+    def let_go(held: octo.Holder) -> None:
         waited_for.append(held)
         timer.start()
 
@@ -201,7 +200,7 @@ def test_those_who_wait_are_served_in_order(client, name):
     threads = [threading.Thread(target=wait, args=(number,)) for number in range(3)]
     for number, thread in enumerate(threads, 1):
         thread.start()
-        until(lambda number=number: client.inspect(name).waiters == number)
+        eventually(lambda number=number: client.inspect(name).waiters == number)
     holder.release()
     for thread in threads:
         thread.join()
@@ -210,7 +209,7 @@ def test_those_who_wait_are_served_in_order(client, name):
 
 def test_waiting_too_long(client, name):
     client.acquire(name, ttl=30)
-    with pytest.raises(octo.WaitedTooLong):
+    with pytest.raises(octo.LockTimeout):
         client.acquire(name, wait=0.5)
 
 

@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from tests.client import fenced_store
-from tests.client.command_line import family_of, kinds_of
-from tests.polling import until
+from tests.client.command_line import eventually, family_of, kinds_of
 from tests.servers import PROJECT_DIR
 
 pytestmark = pytest.mark.timeout(120)
@@ -46,7 +45,7 @@ def test_how_a_command_can_fail_to_run(octo, client, name, tmp_path):
     assert client.inspect(name).status == "free"
 
 
-def test_what_to_do_if_somebody_else_has_it(octo, client, name):
+def test_what_to_do_if_it_is_held(octo, client, name):
     client.acquire(name, ttl=60, owner="agent-7")
     failed = octo.run("run", name, "--", "true")
     assert failed.returncode == 4
@@ -73,12 +72,12 @@ def test_a_holder_that_is_killed_takes_its_work_along_and_the_next_starts(octo, 
     log = tmp_path / "log"
     work = f"echo start $$ >> {log}; sleep 60"
     holder = octo.start("run", name, "--ttl", "10", "--", "sh", "-c", work)
-    until(log.exists)
+    eventually(log.exists)
     next_one = octo.start("run", name, "--ttl", "30", "--wait", "60", "--", "sh", "-c", f"echo next >> {log}")
     family = family_of(holder)
     holder.kill()
     assert next_one.wait(60) == 0
-    # The guard has ended the first one's work, which was in a group of its own, before the second began.
+    # The watchdog has ended the first one's work, which was in a group of its own, before the second began.
     assert not [process for process in family if process.is_running() and process.status() != "zombie"]
     assert log.read_text().split("\n")[1] == "next"
 
@@ -98,7 +97,7 @@ def test_a_holder_that_is_stopped_past_its_time_does_no_harm(octo, client, name,
         fd = file.fileno()
         options = ("--ttl", "10", "--events-fd", str(fd))
         holder = octo.start("run", name, *options, "--", "sh", "-c", script, pass_fds=(fd,))
-    until((tmp_path / "ready").exists)
+    eventually((tmp_path / "ready").exists)
     paused = family_of(holder)
     for process in paused:
         process.suspend()
@@ -108,34 +107,34 @@ def test_a_holder_that_is_stopped_past_its_time_does_no_harm(octo, client, name,
         # Its group goes on before `octo run` can notice anything.
         shell = next(process for process in paused if process.cmdline()[:2] == ["sh", "-c"])
         os.killpg(shell.pid, signal.SIGCONT)
-        until((tmp_path / "tried").exists)
+        eventually((tmp_path / "tried").exists)
         for process in paused:
             if process.is_running():
                 process.resume()
         assert holder.wait(30) == 8
-        until(lambda: not shell.is_running())
+        eventually(lambda: not shell.is_running())
     assert outcome.read_text().strip() == "refused"
     assert fenced_store.values(store) == ["first", "second"]
     assert set(kinds_of(events)) & {"lost", "uncertain"}
 
 
-def test_if_only_octo_is_stopped_its_guard_ends_the_work_in_time(octo, client, name, tmp_path):
+def test_if_only_octo_is_stopped_its_watchdog_ends_the_work_in_time(octo, client, name, tmp_path):
     holder = octo.start("run", name, "--ttl", "20", "--", "sh", "-c", f"touch {tmp_path}/ready; sleep 60")
-    until((tmp_path / "ready").exists)
+    eventually((tmp_path / "ready").exists)
     shell = next(process for process in family_of(holder) if process.cmdline()[:2] == ["sh", "-c"])
     os.kill(holder.pid, signal.SIGSTOP)
-    until(lambda: shell.status() == "zombie")
+    eventually(lambda: shell.status() == "zombie")
     assert client.inspect(name).status == "held"
     os.kill(holder.pid, signal.SIGCONT)
     assert holder.wait(30) == 8
 
 
-def test_work_that_cannot_be_renewed_stops_before_anybody_else_can_have_the_lock(octo, wire, client, name, tmp_path):
+def test_work_that_cannot_be_renewed_stops_before_the_lock_can_have_another_owner(octo, proxy, client, name, tmp_path):
     script = f"trap 'echo asked >> {tmp_path}/log' TERM; touch {tmp_path}/ready; while :; do sleep 0.1; done"
-    holder = octo.start("run", name, "--ttl", "20", "--events", "--", "sh", "-c", script, OCTO_URL=wire.url)
-    until((tmp_path / "ready").exists)
+    holder = octo.start("run", name, "--ttl", "20", "--events", "--", "sh", "-c", script, OCTO_URL=proxy.url)
+    eventually((tmp_path / "ready").exists)
     shell = next(process for process in family_of(holder) if process.cmdline()[:2] == ["sh", "-c"])
-    wire.close()
+    proxy.close()
     shell.wait(30)
     # It ignored SIGTERM and was killed, and the lease it had is still not over.
     assert client.inspect(name).status == "held"
@@ -148,12 +147,12 @@ def test_work_that_cannot_be_renewed_stops_before_anybody_else_can_have_the_lock
 def test_what_the_server_ends_is_stopped_with_everything_it_started(octo, operator, name, tmp_path):
     script = f"(trap '' TERM; sleep 60) & echo $! > {tmp_path}/pid; touch {tmp_path}/ready; wait"
     holder = octo.start("run", name, "--ttl", "10", "--events", "--", "sh", "-c", script)
-    until((tmp_path / "ready").exists)
+    eventually((tmp_path / "ready").exists)
     operator.force_release(name, reason="the host is gone")
     assert holder.wait(30) == 8
     _out, err = holder.communicate()
     assert '"event": "lost"' in err
-    until(lambda: is_over(tmp_path / "pid"))
+    eventually(lambda: is_over(tmp_path / "pid"))
 
 
 def test_signals_are_passed_on(octo, client, name, tmp_path):
@@ -161,9 +160,9 @@ def test_signals_are_passed_on(octo, client, name, tmp_path):
         f"trap 'exit 7' TERM; trap 'touch {tmp_path}/hup' HUP; touch {tmp_path}/ready; while :; do sleep 0.05; done"
     )
     holder = octo.start("run", name, "--ttl", "30", "--", "sh", "-c", script)
-    until((tmp_path / "ready").exists)
+    eventually((tmp_path / "ready").exists)
     holder.send_signal(signal.SIGHUP)
-    until((tmp_path / "hup").exists)
+    eventually((tmp_path / "hup").exists)
     holder.send_signal(signal.SIGTERM)
     assert holder.wait(30) == 7
     assert client.inspect(name).status == "free"
@@ -172,7 +171,7 @@ def test_signals_are_passed_on(octo, client, name, tmp_path):
 def test_what_a_command_leaves_behind_does_not_outlive_the_lock(octo, name, tmp_path):
     script = f"sleep 60 & echo $! > {tmp_path}/pid"
     assert octo.run("run", name, "--", "sh", "-c", script).returncode == 0
-    until(lambda: is_over(tmp_path / "pid"))
+    eventually(lambda: is_over(tmp_path / "pid"))
 
 
 def test_events_are_json_lines(octo, name, tmp_path):

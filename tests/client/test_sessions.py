@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from octo import AsyncClient, LeaseLost, LockHeld, SessionExpired, Status, clock
-from tests.polling import until
+from tests.client.command_line import eventually
 
 # Takes what it is told to with one session, says so, and works on while the session is kept alive.
 HOLDER = """
@@ -46,13 +46,13 @@ def test_one_session_is_kept_alive_and_the_other_is_lost_with_its_leases(client,
             lease.check()
         with pytest.raises(SessionExpired):
             ended.acquire(f"{name}-2")
-        until(lambda: kept.expires_at > before)
+        eventually(lambda: kept.expires_at > before)
         assert client.inspect(f"{name}-1").status == "held"
 
 
 @pytest.mark.timeout(90)
 def test_a_process_that_is_killed_loses_its_locks_with_its_session(client, operator, backend, name):
-    """Nobody sweeps here: whoever waits for one is handed it in time, and whoever asks for another finds it free."""
+    """Without a sweep: a waiter is handed its lock in time, and a later request finds the other one free."""
     waited_for, asked_for = f"{name}/1", f"{name}/2"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, waited_for, asked_for],
@@ -67,7 +67,7 @@ def test_a_process_that_is_killed_loses_its_locks_with_its_session(client, opera
     client.acquire(asked_for)
     for taken in (waited_for, asked_for):
         (ended,) = [event for event in operator.history(taken) if event["kind"] == "expired"]
-        assert (ended["owner"], ended["reason"]) == ("doomed", "its session expired")
+        assert (ended["owner"], ended["reason"]) == ("doomed", "its session ran out")
 
 
 def test_a_block_within_a_session(client, name):
@@ -79,7 +79,7 @@ def test_a_block_within_a_session(client, name):
 def test_sessions_on_an_event_loop(backend, name):
     async def main():
         async with AsyncClient(backend.url, backend.worker_token) as client:
-            async with await client.session(ttl=10, owner="agent-8") as session, session.lock(name, ttl=60):
+            async with client.session(ttl=10, owner="agent-8") as session, session.lock(name, ttl=60):
                 held = (await client.inspect(name)).owner
             return held, (await client.inspect(name)).status
 

@@ -17,13 +17,13 @@ def test_a_lock_is_watched(client, name):
     events.close()
 
 
-def test_a_watch_that_breaks_goes_on_without_loss(backend, wire, client, name):
-    with Client(wire.url, backend.worker_token) as watcher:
+def test_a_watch_that_breaks_goes_on_without_loss(backend, proxy, client, name):
+    with Client(proxy.url, backend.worker_token) as watcher:
         events = watcher.watch(name)
         next(events)
         client.acquire(name, ttl=30).release()
         assert next(events).event == "acquired"
-        wire.cut()
+        proxy.cut()
         client.acquire(name, ttl=30).release()
         assert [next(events).event for _ in range(3)] == ["released", "acquired", "released"]
         events.close()

@@ -149,7 +149,7 @@ def test_of_two_concurrent_requests_for_a_name_one_gets_an_error(blue, alice):
         other.rollback()
         assert joined.result(MAX_WAIT)["Location"] == "/ui/blue/"
         reply = refused.result(MAX_WAIT)
-    assert (reply.status_code, "Somebody has this name" in reply.content.decode()) == (422, True)
+    assert (reply.status_code, "This name is taken" in reply.content.decode()) == (422, True)
     assert Membership.objects.filter(team=blue).count() == 2
     assert invites.open_invites().count() == 1, "theirs is still good"
     assert browsers[1].post(

@@ -16,39 +16,43 @@ class ExitCode(IntEnum):
     ENVIRONMENT = 5
     NOT_AUTHORISED = 7
     LEASE_LOST = 8
-    WAITED_TOO_LONG = 124
+    LOCK_TIMEOUT = 124
 
 
-class NotRemembered(errors.OctoError):
-    """The state file knows no lease of this lock."""
+class LeaseNotSaved(errors.OctoError):
+    """This shell has not acquired the lock."""
 
     code = "not_remembered"
 
 
-class UsageProblem(errors.OctoError):
-    """The command was typed in a way that makes no sense."""
+class UsageError(errors.OctoError):
+    """The command line is wrong."""
 
     code = "usage"
 
+    def __init__(self, message: str, usage: str = "") -> None:
+        super().__init__(message)
+        self.usage = usage
 
-# The first that fits counts.
-_BY_PROBLEM: tuple[tuple[type[Exception], ExitCode], ...] = (
-    (errors.WaitedTooLong, ExitCode.WAITED_TOO_LONG),
+
+# The first match counts.
+_EXIT_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (errors.LockTimeout, ExitCode.LOCK_TIMEOUT),
     (errors.LockHeld, ExitCode.HELD),
-    (errors.LeaseOver, ExitCode.LEASE_LOST),
+    (errors.LeaseEnded, ExitCode.LEASE_LOST),
     (errors.LeaseNotCurrent, ExitCode.LEASE_LOST),
     (errors.NotFound, ExitCode.NOT_FOUND),
     (errors.SessionExpired, ExitCode.NOT_FOUND),
-    (NotRemembered, ExitCode.NOT_FOUND),
+    (LeaseNotSaved, ExitCode.NOT_FOUND),
     (errors.AuthenticationRequired, ExitCode.NOT_AUTHORISED),
     (errors.AuthenticationFailed, ExitCode.NOT_AUTHORISED),
     (errors.Forbidden, ExitCode.NOT_AUTHORISED),
     (errors.InvalidInput, ExitCode.USAGE),
     (errors.InvalidTtl, ExitCode.USAGE),
     (errors.InvalidLockName, ExitCode.USAGE),
-    (UsageProblem, ExitCode.USAGE),
-    (errors.ConfigurationProblem, ExitCode.ENVIRONMENT),
-    (errors.Unreachable, ExitCode.ENVIRONMENT),
+    (UsageError, ExitCode.USAGE),
+    (errors.ConfigurationError, ExitCode.ENVIRONMENT),
+    (errors.TransportError, ExitCode.ENVIRONMENT),
     (errors.Unavailable, ExitCode.ENVIRONMENT),
     (errors.RateLimited, ExitCode.ENVIRONMENT),
     (errors.InternalError, ExitCode.ENVIRONMENT),
@@ -56,4 +60,4 @@ _BY_PROBLEM: tuple[tuple[type[Exception], ExitCode], ...] = (
 
 
 def exit_code_of(problem: BaseException) -> ExitCode:
-    return next((code for kind, code in _BY_PROBLEM if isinstance(problem, kind)), ExitCode.OTHER)
+    return next((code for kind, code in _EXIT_CODES if isinstance(problem, kind)), ExitCode.OTHER)

@@ -3,60 +3,79 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from octo import errors
-from octo.cli.arguments import UsageError, build
-from octo.cli.exit_codes import ExitCode, UsageProblem
-from octo.cli.output import Output
-
 
 def main(argv: Sequence[str] | None = None) -> int:
-    typed = list(sys.argv[1:] if argv is None else argv)
-    # What follows a bare `--` is somebody else's command line.
-    ours, child = (typed[: typed.index("--")], typed[typed.index("--") + 1 :]) if "--" in typed else (typed, [])
-    output = Output(as_json="--json" in ours)
+    words = list(sys.argv[1:] if argv is None else argv)
+    # What follows a bare `--` is another program's command line.
+    ours, child = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
+    if ours == ["--version"]:
+        from octo.version import VERSION
+
+        print(f"octo {VERSION}")
+        return 0
+    from octo import errors
+    from octo.cli.exit_codes import ExitCode, UsageError
+    from octo.cli.output import Output
+
+    # Known before parsing, so that a wrong command line is answered in JSON too.
+    output = Output(as_json=re.search(r" --(json|format[ =]json) ", f" {' '.join(ours)} ") is not None)
     try:
         return _run(ours, child, output)
     except UsageError as problem:
-        if not output.as_json:
+        if problem.usage and not output.as_json:
             sys.stderr.write(problem.usage)
-        return output.failed(UsageProblem(str(problem)))
+        return output.error(problem)
     except errors.OctoError as problem:
-        return output.failed(problem)
+        return output.error(problem)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever reads us has read enough. Nothing may be written at exit either.
+        # The reader has gone. Nothing may be written at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(ExitCode.OTHER)
 
 
-def _run(ours: list[str], child: list[str], output: Output) -> int:
-    first = next((word for word in ours if not word.startswith("-")), None)
-    arguments: Any = build(first).parse_args(ours)
+def _run(ours: list[str], child: list[str], output: Any) -> int:
+    from octo.cli.commands import build
+    from octo.cli.exit_codes import UsageError
+
+    arguments: Any = build(ours).parse_args(ours)
     if child and arguments.command != "run":
-        raise UsageProblem(f"octo {arguments.command} runs no command; nothing may follow `--`.")
+        raise UsageError(f"octo {arguments.command} runs no command; nothing may follow `--`.")
     arguments.child = child
+    output.quiet = arguments.quiet
+    _set_up_logging(verbose=arguments.verbose)
     if hasattr(arguments, "resource_option"):
         arguments.resource = _one_resource(arguments)
-    module, _, function = arguments.run.partition(":")
+    # httpx imports its own command line where rich and click are installed, which takes as long as all the rest of it.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     from importlib import import_module
 
-    code = getattr(import_module(f"octo.cli.{module}"), function)(arguments, output)
-    return int(code or ExitCode.DONE)
+    module, _, function = arguments.run.partition(":")
+    return int(getattr(import_module(f"octo.cli.{module}"), function)(arguments, output) or 0)
+
+
+def _set_up_logging(*, verbose: bool) -> None:
+    import logging
+
+    if verbose:
+        logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s: %(message)s")
+    else:
+        # Commands report what matters themselves.
+        logging.getLogger("octo").addHandler(logging.NullHandler())
 
 
 def _one_resource(arguments: Any) -> str | None:
+    from octo.cli.exit_codes import UsageError
+
     given: list[str] = [text for text in (arguments.resource, arguments.resource_option) if text]
     if len(given) > 1:
-        raise UsageProblem("The resource is given twice.")
+        raise UsageError("The resource is given twice.")
     if not given and arguments.resource_required:
-        raise UsageProblem("Name the resource, as an argument or with --resource.")
+        raise UsageError("Name the resource, as an argument or with --resource.")
     return given[0] if given else None
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""What commands print: words for people, or one JSON envelope; results on standard output, errors on standard error."""
+"""What commands print: text, or one JSON envelope; results on standard output, errors on standard error."""
 
 from __future__ import annotations
 
@@ -9,26 +9,25 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
-from octo import durations, errors
+from octo import errors
+from octo.cli.durations import format_duration
 from octo.cli.exit_codes import exit_code_of
+from octo.models import format_time
 
 SCHEMA_VERSION = 1
-_CODES = {"red": "31", "green": "32", "yellow": "33", "dim": "2", "bold": "1"}
+_COLORS = {"red": "31", "green": "32", "bold": "1"}
 
 
-def is_colourful(stream: TextIO) -> bool:
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
-
-
-def painted(text: str, colour: str, stream: TextIO) -> str:
-    return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if is_colourful(stream) else text
+def colorize(text: str, color: str, stream: TextIO) -> str:
+    colorful = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
+    return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if colorful else text
 
 
 def unix_ms(time: datetime | None) -> int | None:
     return int(time.timestamp() * 1000) if time else None
 
 
-def at(time: datetime | None) -> str:
+def expires(time: datetime | None) -> str:
     return time.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC") if time else "unknown"
 
 
@@ -36,45 +35,61 @@ def until(time: datetime | None) -> str:
     if time is None:
         return ""
     left = (time - datetime.now(timezone.utc)).total_seconds()
-    return f"expires in {durations.short(left)}" if left > 0 else "expired"
+    return f"expires in {format_duration(left)}" if left > 0 else "expired"
 
 
-def visible(text: str) -> str:
-    """Owners and metadata are written by others: nothing in them may move the cursor."""
+def sanitize(text: str) -> str:
+    """Owners and metadata come from others: nothing in them may move the cursor."""
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
 
 
-class Output:
-    def __init__(self, *, as_json: bool) -> None:
-        self.as_json = as_json
+def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
+    """Columns as wide as their widest cell; the last one is not padded."""
+    shown = [[sanitize(cell) for cell in row] for row in rows]
+    widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
+    return [
+        indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown
+    ]
 
-    def done(self, data: dict[str, Any], lines: Iterable[str] = ()) -> None:
+
+class Output:
+    def __init__(self, *, as_json: bool, quiet: bool = False) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+
+    def result(self, data: dict[str, Any], lines: Iterable[str] = ()) -> None:
+        """What was asked for."""
         if self.as_json:
             self._envelope({"ok": True, "data": data})
         else:
-            for line in lines:
-                sys.stdout.write(f"{line}\n")
+            sys.stdout.writelines(f"{line}\n" for line in lines)
         sys.stdout.flush()
 
-    def say(self, line: str) -> None:
-        """For people only."""
-        if not self.as_json:
+    def success(self, data: dict[str, Any], lines: Iterable[str]) -> None:
+        """That something was done; `--quiet` leaves it out."""
+        if self.as_json or not self.quiet:
+            self.result(data, lines)
+
+    def note(self, line: str) -> None:
+        if not self.as_json and not self.quiet:
             sys.stderr.write(f"{line}\n")
 
-    def failed(self, problem: errors.OctoError) -> int:
-        """Tells what went wrong and returns the exit code."""
+    def error(self, problem: errors.OctoError) -> int:
+        """Returns the exit code."""
         title, facts = _describe(problem)
         if self.as_json:
-            told: dict[str, Any] = {"code": problem.code, "message": str(problem)}
+            error: dict[str, Any] = {"code": problem.code, "message": str(problem)}
             if isinstance(problem, errors.ApiError) and problem.request_id:
-                told["request_id"] = problem.request_id
-            self._envelope({"ok": False, "error": told | {key: value for key, value, _label in facts if value}})
+                error["request_id"] = problem.request_id
+            self._envelope({"ok": False, "error": error | facts})
         else:
             sys.stdout.flush()
-            sys.stderr.write(f"{painted('Error:', 'red', sys.stderr)} {title}\n")
-            for _key, value, label in facts:
-                if value and label:
-                    sys.stderr.write(f"  {label}: {at_or_text(value, label)}\n")
+            sys.stderr.write(f"{colorize('Error:', 'red', sys.stderr)} {title}\n")
+            for label in ("resource", "owner", "metadata"):
+                if facts.get(label):
+                    sys.stderr.write(f"  {label.capitalize()}: {sanitize(facts[label])}\n")
+            if isinstance(problem, errors.LockHeld) and problem.held and problem.held.expires_at:
+                sys.stderr.write(f"  Expires: {expires(problem.held.expires_at)}\n")
         return int(exit_code_of(problem))
 
     @staticmethod
@@ -83,37 +98,24 @@ class Output:
         sys.stdout.flush()
 
 
-def at_or_text(value: Any, label: str) -> str:
-    if label == "Expires":
-        return at(datetime.fromtimestamp(value / 1000, timezone.utc))
-    return visible(str(value))
-
-
-def _describe(problem: errors.OctoError) -> tuple[str, list[tuple[str, Any, str]]]:
-    """A title, and facts as (name in JSON, value, label for people)."""
+def _describe(problem: errors.OctoError) -> tuple[str, dict[str, Any]]:
+    """A title, and facts for JSON."""
+    facts: dict[str, Any] = {}
+    title = str(problem)
     if isinstance(problem, errors.LockDelayed):
-        opens = unix_ms(problem.delayed.available_at)
-        return "Lock closed for a while", [("resource", problem.name, "Resource"), ("available_unix_ms", opens, "")]
-    if isinstance(problem, errors.LockHeld):
-        title = "Waited too long" if isinstance(problem, errors.WaitedTooLong) else "Lock conflict"
-        held = problem.held
-        facts: list[tuple[str, Any, str]] = [("resource", problem.name, "Resource")]
-        if held is not None:
-            facts += [
-                ("owner", held.owner, "Owner"),
-                ("metadata", held.metadata, "Metadata"),
-                ("expires_unix_ms", unix_ms(held.expires_at), "Expires"),
-            ]
-        return title, facts
-    if isinstance(problem, errors.ApiError):
-        return f"{problem.title}: {problem.details}" if problem.title else problem.details, []
-    return str(problem), []
-
-
-def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
-    """Columns as wide as their widest cell; the last one is not padded."""
-    shown = [[visible(cell) for cell in row] for row in rows]
-    widths = [max(len(cell) for cell in column) for column in zip(*shown, strict=True)]
-    return [
-        indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown
-    ]
+        title = "Lock closed for a while"
+        facts = {"resource": problem.name, "available_at": format_time(problem.delayed.available_at)}
+    elif isinstance(problem, errors.LockHeld):
+        title = "Waited too long" if isinstance(problem, errors.LockTimeout) else "Lock conflict"
+        facts = {"resource": problem.name}
+        if (held := problem.held) is not None:
+            facts |= {
+                "owner": held.owner,
+                "metadata": held.metadata,
+                "expires_at": format_time(held.expires_at),
+                "expires_unix_ms": unix_ms(held.expires_at),
+            }
+        facts["blocked_by"] = [{"resource": one.name, "owner": one.owner} for one in problem.blocked_by]
+    elif isinstance(problem, errors.ApiError) and problem.title:
+        title = f"{problem.title}: {problem.details}"
+    return title, {key: value for key, value in facts.items() if value}

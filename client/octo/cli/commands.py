@@ -1,0 +1,286 @@
+"""Every command, with its options and examples. Parser, help, completion and manual page are made from these."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from octo.cli.durations import parse_duration
+from octo.cli.exit_codes import UsageError
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises instead of exiting, so that `--json` can answer in JSON."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, self.format_usage())
+
+
+class Argument:
+    def __init__(self, *names: str, **settings: Any) -> None:
+        self.names = names
+        self.settings = settings
+
+
+class Command(NamedTuple):
+    """`run` is `module:function` within octo.cli, imported when the command runs."""
+
+    path: str
+    run: str
+    summary: str
+    arguments: tuple[Argument, ...] = ()
+    examples: str = ""
+    defaults: dict[str, Any] = {}
+
+
+def _duration(text: str) -> int:
+    try:
+        return parse_duration(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def _wait(text: str) -> float:
+    return math.inf if text == "forever" else _duration(text)
+
+
+def _slots(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 1000:
+        raise argparse.ArgumentTypeError("slots are a number from 1 to 1000")
+    return int(text)
+
+
+RESOURCE = (
+    Argument("resource", nargs="?", metavar="RESOURCE", help="the lock's name"),
+    Argument("--resource", dest="resource_option", metavar="RESOURCE", help="the same, as an option"),
+)
+NAMES = (Argument("names", nargs="+", metavar="RESOURCE", help="the names; `-` reads them from standard input"),)
+HOLDER = (Argument("--holder", metavar="ID", help="whose saved lease it is (default: OCTO_HOLDER, else this shell's)"),)
+LEASE_ID = (
+    Argument("--lease-id", metavar="ID", help="which lease (default: the one that this shell acquired)"),
+    *HOLDER,
+)
+LOCK_DELAY = (
+    Argument("--lock-delay", type=_duration, metavar="TIME", help="keep the name closed this long afterwards"),
+)
+OPTIONS = (
+    Argument("--ttl", type=_duration, metavar="TIME", help="how long it lasts: 90, 30s, 15m, 1h, 1h30m"),
+    Argument("--owner", help="who holds it (default: OCTO_OWNER, else the token's name)"),
+    Argument("--metadata", metavar="TEXT", help="what others should know, such as 'build=1842 host=runner-7'"),
+    Argument("--wait", type=_wait, metavar="TIME", help="wait this long, or `forever`, if it is held"),
+)
+PREFIX = (Argument("--prefix", help="only names that start with this"),)
+SESSION = (Argument("session_id", metavar="SESSION", help="the session's id"),)
+WEBHOOK = (Argument("webhook", metavar="WEBHOOK", help="the webhook's id"),)
+GLOBAL = (
+    Argument("--json", action="store_true", help="print one JSON envelope; the same as --format json"),
+    Argument("--format", choices=["table", "json"], help="how results are printed (default: table)"),
+    Argument("--url", help="the server (default: OCTO_URL, else the profile's, else http://127.0.0.1:8000)"),
+    Argument("--token-file", metavar="FILE", help="a file that holds the token (default: OCTO_TOKEN_FILE)"),
+    Argument("--profile", metavar="NAME", help="a profile of `octo login` (default: OCTO_PROFILE, else default)"),
+    Argument("-q", "--quiet", action="store_true", help="print only what was asked for, and errors"),
+    Argument("-v", "--verbose", action="store_true", help="log requests to standard error"),
+)
+GROUPS = {
+    "lock": "Acquire, renew, inspect and release locks",
+    "jobs": "The same in the words of jobs and owners",
+    "session": "Hold many locks with one heartbeat",
+    "token": "Inspect and rotate the bearer token",
+    "tokens": "Issue, list and revoke tokens of the space",
+    "webhooks": "Have events delivered to a URL",
+}
+_OPTIONAL = {"resource_required": False}
+_REQUIRED = {"resource_required": True, "noun": "lock"}
+_JOB = {"resource_required": True, "noun": "job"}
+
+COMMANDS = (
+    Command(
+        "lock acquire", "locks:acquire", "Acquire a lock",
+        (*RESOURCE, *OPTIONS, *LOCK_DELAY, *HOLDER,
+         Argument("--session-id", metavar="ID", help="let it end with this session")),
+        "octo lock acquire issue:8057324b --ttl 30m --owner agent-7\n"
+        "octo lock acquire deploy-main --wait 5m --metadata 'build=1842'", _REQUIRED,
+    ),
+    Command(
+        "lock renew", "locks:renew", "Renew a lock",
+        (*RESOURCE, *LEASE_ID,
+         Argument("--ttl", type=_duration, metavar="TIME", help="from now on (default: as before)")),
+        "octo lock renew issue:8057324b --ttl 30m", _REQUIRED,
+    ),
+    Command(
+        "lock release", "locks:release", "Release a lock that this shell acquired", (*RESOURCE, *LEASE_ID),
+        "octo lock release issue:8057324b\nocto lock release issue:8057324b --holder job-17", _REQUIRED,
+    ),
+    Command(
+        "lock status", "locks:status", "Show who holds a lock, or all of them", (*RESOURCE, *PREFIX, *HOLDER),
+        "octo lock status\nocto lock status issue:8057324b --json", _OPTIONAL,
+    ),
+    Command(
+        "lock list", "locks:listing", "List locks as a table",
+        (*PREFIX, Argument("--owner", help="only locks of this owner"),
+         Argument("--status", choices=["held", "delayed", "all"], default="held", help="which (default: held)"),
+         Argument("--sort", choices=["name", "expires_at", "acquired_at"], default="name", help="(default: name)"),
+         Argument("--names", action="store_true", help="print names only"),
+         Argument("--watch", action="store_true", help="print again whenever it changes, until Ctrl-C")),
+        "octo lock list --prefix issue: --sort expires_at\nocto lock list --watch",
+    ),
+    Command(
+        "lock force-release", "locks:force_release", "Free a lock that another holder has",
+        (*RESOURCE, Argument("--reason", required=True, help="why; it goes into the history"),
+         Argument("--fencing-token", type=int, metavar="N", help="only if held under this (default: looked up)"),
+         *LOCK_DELAY),
+        "octo lock force-release deploy-main --reason 'host is gone'", _REQUIRED,
+    ),
+    Command(
+        "lock watch", "locks:watch", "Print what happens to locks as it happens",
+        (*RESOURCE, *PREFIX, Argument("--after", metavar="ID", help="resume after this event"),
+         Argument("--limit", type=int, metavar="N", help="stop after so many events")),
+        "octo lock watch deploy-main\nocto lock watch --prefix issue: --json", _OPTIONAL,
+    ),
+    Command(
+        "lock history", "locks:history", "Print what happened to a lock, or to all",
+        (*RESOURCE, Argument("--limit", type=int, default=20, metavar="N", help="how many events (default: 20)")),
+        "octo lock history deploy-main --limit 5", _OPTIONAL,
+    ),
+    Command("lock gc", "locks:gc", "Delete saved leases that are over", (), "octo lock gc"),
+    Command(
+        "run", "run:run", "Run a command while holding locks",
+        (Argument("names", nargs="*", metavar="RESOURCE", help="the locks; several are acquired together"),
+         Argument("--resource", action="append", dest="more", metavar="RESOURCE", help="the same, as an option"),
+         *OPTIONS, *LOCK_DELAY,
+         Argument("-n", "--slots", type=_slots, metavar="N", help="allow this many holders at once"),
+         Argument("--on-held", choices=["skip", "fail", "wait"],
+                  help="if it is held: exit 0 without running, fail (default), or wait"),
+         Argument("-E", "--conflict-exit-code", type=int, metavar="N",
+                  help="exit with this if it is held, or the wait timed out"),
+         Argument("--events", action="store_true", help="print what happens to the leases as JSON lines"),
+         Argument("--events-fd", type=int, metavar="N", help="print them to this file descriptor instead of 2")),
+        "octo run deploy-main --ttl 60 --wait 5m -- ./deploy.sh\n"
+        "octo run db/migrate deploy-main -- ./migrate.sh\n"
+        "octo run gpu -n 4 --wait forever -- python train.py\n"
+        "octo run nightly --on-held skip -- ./report.sh", {"resource_required": False},
+    ),
+    Command(
+        "claim-next", "locks:claim_next", "Acquire the first of several locks that is free",
+        (*NAMES, *OPTIONS, *HOLDER), "octo claim-next issue-1842 issue-1843 --ttl 10m\nls queue | octo claim-next -",
+    ),
+    Command(
+        "acquire-all", "locks:acquire_all", "Acquire several locks, all or none", (*NAMES, *OPTIONS, *HOLDER),
+        "octo acquire-all db/migrate deploy-main --ttl 10m --wait 1m",
+    ),
+    Command(
+        "jobs claim", "locks:acquire", "Become the owner of a job", (*RESOURCE, *OPTIONS, *HOLDER),
+        "octo jobs claim issue-1842 --owner agent-7", _JOB,
+    ),
+    Command("jobs heartbeat", "locks:renew", "Stay the owner of a job", (*RESOURCE, *LEASE_ID),
+            "octo jobs heartbeat issue-1842", {**_JOB, "ttl": None}),
+    Command("jobs release", "locks:release", "Release a job", (*RESOURCE, *LEASE_ID),
+            "octo jobs release issue-1842", _JOB),
+    Command("jobs owner", "locks:job_owner", "Show who owns a job", RESOURCE, "octo jobs owner issue-1842", _JOB),
+    Command("jobs list", "locks:list_jobs", "List claimed jobs", PREFIX, "octo jobs list --prefix issue-"),
+    Command(
+        "session start", "account:start_session", "Start a session",
+        (Argument("--ttl", type=_duration, default=60, metavar="TIME", help="10s to 5m (default: 60)"),
+         Argument("--owner", help="the owner of its locks"), Argument("--metadata", metavar="TEXT", help="plain text")),
+        "octo session start --ttl 1m --owner agent-9",
+    ),
+    Command("session keepalive", "account:keepalive_session", "Keep a session and its locks alive", SESSION,
+            "octo session keepalive SESSION"),
+    Command("session show", "account:show_session", "Show a session", SESSION, "octo session show SESSION"),
+    Command("session list", "account:list_sessions", "List sessions", (), "octo session list"),
+    Command("session end", "account:end_session", "End a session and free its locks", SESSION,
+            "octo session end SESSION"),
+    Command("login", "account:login", "Save a server and its token as a profile", (),
+            "octo login --url https://octo.example.com\nocto login --profile staging < token-file"),
+    Command("logout", "account:logout", "Remove a profile", (), "octo logout --profile staging"),
+    Command("token check", "account:check_token", "Check the token's checksum, without a request", (),
+            "octo token check"),
+    Command("token whoami", "account:whoami", "Show what the token may do", (), "octo token whoami"),
+    Command(
+        "token rotate", "account:rotate_token", "Replace the token; one from a file is replaced there",
+        (Argument("--overlap", type=_duration, default=0, metavar="TIME", help="how long the old one stays valid"),),
+        "octo token rotate --overlap 1h",
+    ),
+    Command(
+        "tokens issue", "account:issue_token", "Issue a token",
+        (Argument("name", help="what will use it"),
+         Argument("--preset", default="worker", help="worker (default), observer, operator-bot or orchestrator"),
+         Argument("--scope", action="append", metavar="SCOPE", help="instead of a preset's scopes; repeatable"),
+         Argument("--prefix", action="append", metavar="PREFIX", help="only these names; repeatable"),
+         Argument("--days", type=int, default=90, metavar="N", help="until it expires (default: 90)")),
+        "octo tokens issue nightly --preset worker --prefix cron/",
+    ),
+    Command("tokens list", "account:list_tokens", "List tokens",
+            (Argument("--revoked", action="store_true", help="revoked ones too"),), "octo tokens list"),
+    Command(
+        "tokens revoke", "account:revoke_token", "Revoke a token",
+        (Argument("public_id", metavar="PUBLIC_ID", help="as `octo tokens list` shows it"),
+         Argument("--release", action="store_true", help="release its leases now instead of letting them expire")),
+        "octo tokens revoke 3fGh7kLm9pQr --release",
+    ),
+    Command(
+        "webhooks create", "account:create_webhook", "Create a webhook",
+        (Argument("target", metavar="URL", help="where events are delivered"),
+         Argument("--kind", action="append", choices=["acquired", "released", "expired", "force_released"],
+                  help="only these events; repeatable"), *PREFIX),
+        "octo webhooks create https://hooks.example.com/octo --kind expired --prefix deploy",
+    ),
+    Command("webhooks list", "account:list_webhooks", "List webhooks", (), "octo webhooks list"),
+    Command("webhooks deliveries", "account:webhook_deliveries", "List deliveries of a webhook", WEBHOOK,
+            "octo webhooks deliveries WEBHOOK"),
+    Command("webhooks test", "account:test_webhook", "Send a test event", WEBHOOK, "octo webhooks test WEBHOOK"),
+    Command("webhooks delete", "account:delete_webhook", "Delete a webhook", WEBHOOK, "octo webhooks delete WEBHOOK"),
+    Command("doctor", "account:doctor", "Check configuration, server and token", (), "octo doctor"),
+    Command(
+        "completion", "completion:completion", "Print a completion script for a shell",
+        (Argument("shell", choices=["bash", "zsh", "fish"], help="which shell"),),
+        "source <(octo completion bash)\nocto completion zsh > ~/.zfunc/_octo\nocto completion fish | source",
+    ),
+    Command("man", "completion:manual", "Print the manual page", (), "octo man | man -l -"),
+)  # fmt: skip
+
+
+def build(words: Sequence[str] = ()) -> Parser:
+    """The parser for these words: commands that they do not name have no options, as adding them all takes longer than
+    parsing."""
+    parser = Parser(
+        prog="octo",
+        description="One owner per job: locks that expire by themselves.",
+        epilog="`octo COMMAND --help` has options and examples.",
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    for argument in GLOBAL:
+        parser.add_argument(*argument.names, **argument.settings)
+    groups = parser.add_subparsers(metavar="COMMAND", required=True, dest="command", parser_class=Parser)
+    subcommands: dict[str, Any] = {}
+    for command in COMMANDS:
+        group, _, name = command.path.rpartition(" ")
+        if group and group not in subcommands:
+            one = groups.add_parser(group, help=GROUPS[group], description=GROUPS[group])
+            subcommands[group] = one.add_subparsers(
+                metavar="COMMAND", required=True, dest="subcommand", parser_class=Parser
+            )
+        if not group or group in words:
+            _add(subcommands.get(group, groups), name, command, with_options=name in words)
+    return parser
+
+
+def _add(group: Any, name: str, command: Command, *, with_options: bool) -> None:
+    examples = "".join(f"  {line}\n" for line in command.examples.splitlines())
+    usage = "octo run RESOURCE ... [options] -- COMMAND [ARGUMENT ...]" if name == "run" else None
+    parser = group.add_parser(
+        name, help=command.summary, description=command.summary, epilog=f"examples:\n{examples}", usage=usage
+    )
+    if not with_options:
+        return
+    for argument in command.arguments:
+        parser.add_argument(*argument.names, **argument.settings)
+    for argument in GLOBAL:
+        # Given before the command they must not be reset by its defaults.
+        parser.add_argument(*argument.names, **{**argument.settings, "default": argparse.SUPPRESS})
+    parser.set_defaults(run=command.run, **command.defaults)

@@ -1,0 +1,211 @@
+"""The records of the API as plain values. Fields that a server does not send are None."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timezone
+from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
+
+from octo.errors import TransportError
+
+Metadata: TypeAlias = "str | Mapping[str, object] | None"
+OnWait: TypeAlias = "Callable[[Holder], object]"
+
+# The contract's default, for servers that do not say how long a lease is.
+DEFAULT_TTL = 60
+DEFAULT_SESSION_TTL = 60
+MAX_SESSION_TTL = 300
+JOB_TTL = 120
+
+
+class LeaseOptions(TypedDict, total=False):
+    """`ttl`: seconds. `lock_delay`: how long the name stays closed after us. `ephemeral=False`: the lease outlives its
+    session."""
+
+    ttl: int | None
+    owner: str | None
+    metadata: Metadata
+    lock_delay: int | None
+    session_id: str | None
+    ephemeral: bool | None
+
+
+class AcquireOptions(LeaseOptions, total=False):
+    """`wait`: how many seconds to wait for the lock; None or 0 raises LockHeld at once, `math.inf` waits for ever."""
+
+    wait: float | None
+    on_wait: OnWait | None
+    idempotency_key: str | None
+
+
+class Holder(NamedTuple):
+    """The lease that stands in the way of a request."""
+
+    name: str
+    owner: str | None = None
+    holder_id: str | None = None
+    metadata: str | None = None
+    fencing_token: int | None = None
+    acquired_at: datetime | None = None
+    expires_at: datetime | None = None
+    available_at: datetime | None = None
+    retry_after_ms: int | None = None
+    waiters: int = 0
+    queue_position: int | None = None
+
+
+class LockDelay(NamedTuple):
+    """Until when a name stays closed after its last holder."""
+
+    name: str
+    available_at: datetime | None = None
+    lock_delay_seconds: int = 0
+    retry_after_ms: int | None = None
+
+
+class LockInfo(NamedTuple):
+    """The state of a lock."""
+
+    name: str
+    status: Literal["free", "held", "delayed"]
+    owner: str | None = None
+    holder_id: str | None = None
+    metadata: str | None = None
+    fencing_token: int | None = None
+    acquired_at: datetime | None = None
+    renewed_at: datetime | None = None
+    expires_at: datetime | None = None
+    session_id_present: bool = False
+    waiters: int = 0
+    available_at: datetime | None = None
+
+
+class PreviousHolder(NamedTuple):
+    """The lease that a force-release ended."""
+
+    name: str
+    fencing_token: int
+    owner: str | None = None
+    metadata: str | None = None
+    acquired_at: datetime | None = None
+    expires_at: datetime | None = None
+
+
+class SessionInfo(NamedTuple):
+    session_id: str
+    expires_at: datetime
+    owner: str | None = None
+    metadata: str | None = None
+    lock_count: int = 0
+    active: bool = True
+
+
+class WatchEvent(NamedTuple):
+    """`event` is snapshot (the state when the watch began, in `status`), acquired, renewed, released, expired or
+    force_released. A later watch can resume after `id`."""
+
+    event: str
+    lock_name: str
+    id: str | None = None
+    status: str | None = None
+    fencing_token: int | None = None
+    owner: str | None = None
+    metadata: str | None = None
+    expires_at: datetime | None = None
+    observed_at: datetime | None = None
+
+
+class TokenInfo(NamedTuple):
+    public_id: str
+    name: str
+    scopes: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    expires_at: datetime | None = None
+    team: str = ""
+    space: str = ""
+
+
+class NewToken(NamedTuple):
+    token: str
+    public_id: str
+    expires_at: datetime | None = None
+
+    def __repr__(self) -> str:
+        return f"NewToken(public_id={self.public_id!r})"
+
+
+Record = TypeVar(
+    "Record", Holder, LockDelay, LockInfo, PreviousHolder, SessionInfo, WatchEvent, TokenInfo, NewToken
+)  # fmt: skip
+
+
+def invalid(expected: str) -> TransportError:
+    return TransportError(f"The answer is not one of the lock API (expected {expected}); does a proxy answer instead?")
+
+
+def expect(body: Any, **fields: type | tuple[type, ...]) -> dict[str, Any]:
+    """The body, if it is an object that has all of these fields with these types."""
+    if not isinstance(body, dict):
+        raise invalid("an object")
+    for field, kind in fields.items():
+        value = body.get(field)
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise invalid(field)
+    return body
+
+
+def parse_time(text: Any) -> datetime | None:
+    """RFC 3339, with any number of digits."""
+    if text is None:
+        return None
+    try:
+        whole, dot, fraction = text.replace("Z", "+00:00").partition(".")
+        if dot:
+            digits, sign, offset = fraction.partition("+")
+            whole = f"{whole}.{digits[:6]:0<6}{sign}{offset}"
+        return datetime.fromisoformat(whole).astimezone(timezone.utc)
+    except (AttributeError, ValueError):
+        raise invalid("a timestamp") from None
+
+
+def format_time(time: datetime | None) -> str | None:
+    return time.astimezone(timezone.utc).isoformat().replace("+00:00", "Z") if time else None
+
+
+def parse(kind: type[Record], body: Any, **known: Any) -> Record:
+    """The fields of `kind` that the body has; others are ignored. A body without the required ones is invalid."""
+    content = {**expect(body), **known}
+    fields: dict[str, Any] = {
+        field: parse_time(value) if field.endswith("_at") else tuple(value) if isinstance(value, list) else value
+        for field in kind._fields
+        if (value := content.get(field)) is not None
+    }
+    try:
+        return kind(**fields)
+    except TypeError:
+        raise invalid(f"a {kind.__name__}") from None
+
+
+def metadata_text(metadata: Metadata) -> str | None:
+    """Metadata is plain text; a mapping becomes `key=value` pairs, which the dashboard shows one by one."""
+    if metadata is None or isinstance(metadata, str):
+        return metadata
+    texts = {key: str(value) for key, value in metadata.items()}
+    return " ".join(
+        f"{key}={text}" if re.fullmatch(r"[^\s\"']+", text) else f'{key}="{text.replace(chr(34), chr(39))}"'
+        for key, text in texts.items()
+    )
+
+
+def lease_body(options: LeaseOptions) -> dict[str, Any]:
+    """What a request for a lease says."""
+    body = {
+        "ttl_seconds": options.get("ttl"),
+        "owner": options.get("owner"),
+        "metadata": metadata_text(options.get("metadata")),
+        "lock_delay_seconds": options.get("lock_delay"),
+        "session_id": options.get("session_id"),
+        "ephemeral": options.get("ephemeral"),
+    }
+    return {field: value for field, value in body.items() if value is not None}

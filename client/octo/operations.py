@@ -1,0 +1,215 @@
+"""The requests of the API as operations, each defined once. See `octo.protocol`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar
+
+from octo import clock, errors, models
+from octo.lease import LeaseBase, remaining_from
+from octo.models import AcquireOptions, LeaseOptions, expect, invalid, lease_body
+from octo.protocol import (
+    ANSWER_SECONDS,
+    Operation,
+    Reply,
+    Request,
+    Sleep,
+    jittered,
+    lock_path,
+    send_with_retry,
+)
+
+MAX_SERVER_WAIT = 60
+MIN_POLL = 0.1
+# How much longer than its wait an acquire may take, so that a slow answer is not given up on.
+WAIT_GRACE = 2.0
+
+Lease_co = TypeVar("Lease_co", bound=LeaseBase, covariant=True)
+
+
+class LeaseFactory(Protocol[Lease_co]):
+    """Makes the client's own kind of lease."""
+
+    def __call__(self, body: dict[str, Any], *, options: LeaseOptions, sent_at: float) -> Lease_co: ...
+
+
+def acquire(
+    name: str, options: AcquireOptions, *, make: LeaseFactory[Lease_co], retry_for: float
+) -> Operation[list[Lease_co]]:
+    return _acquire(lock_path(name, "acquire"), {}, [name], options, make=make, retry_for=retry_for, server_waits=True)
+
+
+def acquire_all(
+    names: Sequence[str], options: AcquireOptions, *, make: LeaseFactory[Lease_co], retry_for: float
+) -> Operation[list[Lease_co]]:
+    """All or none."""
+    body = {"names": list(names)}
+    return _acquire("/locks/acquire-all", body, names, options, make=make, retry_for=retry_for, server_waits=True)
+
+
+def claim_next(
+    names: Sequence[str], options: AcquireOptions, *, make: LeaseFactory[Lease_co], retry_for: float
+) -> Operation[list[Lease_co]]:
+    """The first of the names that is free."""
+    body = {"names": list(names)}
+    return _acquire("/locks/claim-next", body, names, options, make=make, retry_for=retry_for, server_waits=False)
+
+
+def _acquire(
+    path: str,
+    body: dict[str, Any],
+    names: Sequence[str],
+    options: AcquireOptions,
+    *,
+    make: LeaseFactory[Lease_co],
+    retry_for: float,
+    server_waits: bool,
+) -> Operation[list[Lease_co]]:
+    """Asks until the locks are ours or the wait is over. A server that does not wait is asked again."""
+    wait = options.get("wait") or 0.0
+    on_wait = options.get("on_wait")
+    give_up_at = clock.now() + wait
+    label = ", ".join(names) if len(names) <= 3 else f"{len(names)} names"
+    # The first request does not wait, so that `on_wait` can say what it waits for.
+    server_wait = 0
+    while True:
+        asked_at = clock.now()
+        remaining = max(0.0, give_up_at - asked_at)
+        request = Request(
+            "POST",
+            path,
+            {**body, **lease_body(options), **({"wait_seconds": server_wait} if server_wait else {})},
+            # One key for a request and its repetitions: the retry of a lost answer finds its lease.
+            headers={"Idempotency-Key": options.get("idempotency_key") or os.urandom(16).hex()},
+            timeout=min(ANSWER_SECONDS + server_wait, remaining + WAIT_GRACE) if wait else ANSWER_SECONDS,
+        )
+        limit = min(retry_for, remaining) if wait else retry_for
+        reply: Reply[dict[str, Any]] = yield from send_with_retry(request, _parse_acquire, retry_for=limit)
+        if reply.value["status"] == "acquired":
+            bodies = reply.value.get("leases", [reply.value])
+            leases = [make({"name": names[0], **one}, options=options, sent_at=reply.sent_at) for one in bodies]
+            if (yield from _refresh(leases, bodies, retry_for=limit)):
+                return leases
+            continue
+        refused = _held(label, reply.value)
+        if give_up_at <= clock.now():
+            if not wait:
+                raise refused
+            raise errors.LockTimeout(str(refused), name=refused.name, held=refused.held, blocked_by=refused.blocked_by)
+        if on_wait is not None:
+            on_wait(refused.held or models.Holder(name=label))
+        now = clock.now()
+        if not server_waits or now - asked_at < server_wait * 0.9:
+            seconds = max(MIN_POLL, jittered(float(reply.value.get("retry_after_ms") or 1000) / 1000))
+            yield Sleep(min(max(0.0, give_up_at - now), seconds))
+        if server_waits:
+            server_wait = max(1, math.ceil(min(MAX_SERVER_WAIT, give_up_at - clock.now())))
+
+
+def _parse_acquire(body: Any) -> dict[str, Any]:
+    expect(body, status=str)
+    if body["status"] == "acquired":
+        for lease in expect(body, leases=list)["leases"] if "leases" in body else [body]:
+            expect(lease, lease_id=str, fencing_token=int)
+    elif body["status"] not in ("held", "delayed"):
+        raise invalid("acquired, held or delayed")
+    result: dict[str, Any] = body
+    return result
+
+
+def _refresh(leases: Sequence[LeaseBase], bodies: Sequence[dict[str, Any]], *, retry_for: float) -> Operation[bool]:
+    """An answer that took long to come leaves little of a deadline that is counted from the request, so the lease is
+    renewed before it is used. False if it was lost on the way."""
+    for lease, body in zip(leases, bodies, strict=True):
+        granted = remaining_from(body, ttl=lease.ttl)
+        if clock.now() < lease.deadline - granted * 3 / 4:
+            continue
+        request = lease.renewal(timeout=ANSWER_SECONDS)
+        try:
+            reply: Reply[Any] = yield from send_with_retry(request, _checked(lease), retry_for=min(retry_for, granted))
+        except errors.LeaseNotCurrent:
+            return False
+        lease.reset_deadline(reply.value, sent_at=reply.sent_at)
+    return True
+
+
+def _checked(lease: LeaseBase) -> Any:
+    def parse(body: Any) -> Any:
+        lease.parse_renewal(body)
+        return body
+
+    return parse
+
+
+def _held(label: str, body: dict[str, Any]) -> errors.LockHeld:
+    name = str(body.get("name") or label)
+    if body["status"] == "delayed":
+        delayed = models.parse(models.LockDelay, body, name=name)
+        return errors.LockDelayed(f"{name} stays closed for a while after its last holder.", name=name, delayed=delayed)
+    blockers = body.get("blocked_by") or ()
+    blocked = tuple(models.parse(models.Holder, blocker) for blocker in blockers if isinstance(blocker, dict))
+    held = models.parse(models.Holder, body, name=name)
+    owner = f" by {held.owner}" if held.owner else ""
+    if blocked:
+        owner = "".join(f", {one.name} by {one.owner}" for one in blocked if one.owner)
+    return errors.LockHeld(f"{name} is held{owner}.", name=name, held=held, blocked_by=blocked)
+
+
+def renew(name: str, lease_id: str, *, ttl: int | None, retry_for: float) -> Operation[Reply[dict[str, Any]]]:
+    body = {"lease_id": lease_id, **({} if ttl is None else {"ttl_seconds": ttl})}
+
+    def parse(body: Any) -> dict[str, Any]:
+        if expect(body, lease_id=str, expires_at=str)["lease_id"] != lease_id:
+            raise invalid("our lease_id")
+        return expect(body)
+
+    return send_with_retry(Request("POST", lock_path(name, "renew"), body), parse, retry_for=retry_for)
+
+
+def release(name: str, lease_id: str, *, retry_for: float) -> Operation[None]:
+    """A second release succeeds if the answer to the first may have been lost."""
+    yield from _end(Request("POST", lock_path(name, "release"), {"lease_id": lease_id}), retry_for=retry_for)
+
+
+def end_session(session_id: str, *, retry_for: float) -> Operation[None]:
+    yield from _end(Request("DELETE", f"/sessions/{session_id}"), retry_for=retry_for)
+
+
+def _end(request: Request, *, retry_for: float) -> Operation[None]:
+    try:
+        yield from send_with_retry(request, expect_null, retry_for=retry_for)
+    except (errors.LeaseNotCurrent, errors.NotFound, errors.SessionExpired) as problem:
+        if not problem.repeated:
+            raise
+
+
+def expect_null(body: Any) -> None:
+    if body is not None:
+        raise invalid("null")
+
+
+def for_all(request: Request, *, retry_for: float) -> Operation[Reply[list[dict[str, Any]]]]:
+    return send_with_retry(request, parse_results, retry_for=retry_for)
+
+
+def parse_results(body: Any) -> list[dict[str, Any]]:
+    """Of renew-all and release-all: one for each lease, with `ok`, or `code` and `details`."""
+    return [expect(one, name=str, lease_id=str, ok=bool) for one in expect(body, results=list)["results"]]
+
+
+def parse_page(field: str, body: Any) -> tuple[list[Any], str | None]:
+    """One page of a list, and the cursor of the next."""
+    cursor = expect(body, **{field: list}).get("next_cursor")
+    return [expect(one) for one in body[field]], cursor if isinstance(cursor, str) else None
+
+
+def parse_previous(name: str, body: Any) -> models.PreviousHolder:
+    return models.parse(models.PreviousHolder, expect(body, previous=dict)["previous"], name=name)
+
+
+def parse_identity(body: Any) -> models.TokenInfo:
+    expect(body, team=str, space=str, token=dict, scopes=list)
+    known = {field: body[field] for field in ("team", "space", "scopes")}
+    return models.parse(models.TokenInfo, body["token"], **known)
