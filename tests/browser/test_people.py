@@ -128,7 +128,7 @@ def test_a_passkey_is_the_second_step_and_confirms_again(tab, ola):
     page.get_by_role("button", name="Set up").click()
     expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
     page.context.clear_cookies()
-    sign_in(page, ola, ACCOUNT)
+    sign_in(page, ola.username, ACCOUNT)
     expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
     page.get_by_role("button", name="Use your passkey").click()
     expect(page.get_by_role("heading", name="Your account")).to_be_visible()

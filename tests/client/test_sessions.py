@@ -67,7 +67,7 @@ def test_a_process_that_is_killed_loses_its_locks_with_its_session(client, opera
     client.acquire(asked_for)
     for taken in (waited_for, asked_for):
         (ended,) = [event for event in operator.history(taken) if event["kind"] == "expired"]
-        assert (ended["owner"], ended["reason"]) == ("doomed", "its session ran out")
+        assert (ended["owner"], ended["reason"]) == ("doomed", "its session expired")
 
 
 def test_a_block_within_a_session(client, name):
