@@ -1,8 +1,7 @@
 """The batcher: requests that arrive while a statement runs form the next one (group commit).
 
-A statement has a fixed cost, whatever the number of requests in it, so batches should be large. Clients of the last
-batch are likely to send their next request soon: the next batch starts when as many requests have come as the last one
-had, or after a delay as long as the last statement took. A single client therefore never waits.
+A statement and its commit have a fixed cost, whatever the number of requests in it. No request waits for others: the
+next batch has those that came while the last one ran.
 
 Each request gets its own result. What can fail, and what that means for the requests of the statement:
 
@@ -38,8 +37,6 @@ MAX_BATCH_SIZE = 64
 MAX_WAITING = 1000
 # When a request has waited for longer, another connection is used as well.
 SCALE_OUT_DELAY = 0.02
-# No request waits longer for others to join its batch.
-MAX_BATCH_DELAY = 0.004
 # Beyond it the database counts as unreachable.
 STATEMENT_TIMEOUT = 5.0
 # After a failed attempt to connect, requests fail at once for so long.
@@ -101,10 +98,6 @@ class Batcher:
         self._busy: set[Worker] = set()
         self._unreachable_until = 0.0
         self._watchdog_timer: asyncio.TimerHandle | None = None
-        self._delay_timer: asyncio.TimerHandle | None = None
-        # Size and duration of the last batch.
-        self._last_size = 1
-        self._last_seconds = 0.0
         self._stopping = False
         self._sizes = metrics.batch_size.labels(operation)
         self._seconds = metrics.statement_seconds.labels(operation)
@@ -120,9 +113,7 @@ class Batcher:
         if item.since < self._unreachable_until:
             raise Unavailable("the database could not be reached a moment ago")
         waiting.append(item)
-        if not self._busy:
-            self._start_or_delay(loop)
-        elif len(waiting) >= MAX_BATCH_SIZE:
+        if not self._busy or len(waiting) >= MAX_BATCH_SIZE:
             self._start(loop)
         if self._watchdog_timer is None:
             self._watchdog_timer = loop.call_later(SCALE_OUT_DELAY, self._watchdog, loop)
@@ -131,31 +122,11 @@ class Batcher:
     async def stop(self, *, seconds: float) -> None:
         """Accepts no more requests, and lets those it has end."""
         self._stopping = True
-        self._start_first(asyncio.get_running_loop())
         tasks = [worker.task for worker in self._busy if worker.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
         for worker in self._idle:
             await worker.connection.close()
-
-    def _start_or_delay(self, loop: asyncio.AbstractEventLoop) -> None:
-        """While no statement runs: starts if enough requests have come, or else after a delay."""
-        if self._has_enough():
-            self._start_first(loop)
-        elif self._delay_timer is None:
-            self._delay_timer = loop.call_later(self._last_seconds, self._start_first, loop)
-
-    def _has_enough(self) -> bool:
-        # Requests that were in a batch already and have to be retried are in front, and are not delayed.
-        waiting = self._waiting
-        return len(waiting) >= self._last_size or self._stopping or (bool(waiting) and waiting[0].rounds > 0)
-
-    def _start_first(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._delay_timer is not None:
-            self._delay_timer.cancel()
-            self._delay_timer = None
-        if self._waiting and not self._busy:
-            self._start(loop)
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         """As a task: requests that arrive before it begins join the batch."""
@@ -171,21 +142,19 @@ class Batcher:
                 worker.batch, worker.since = batch, loop.time()
                 started = time.perf_counter()
                 await self._run(worker, loop)
-                seconds = time.perf_counter() - started
-                self._seconds.observe(seconds)
-                self._last_size, self._last_seconds = len(batch), min(seconds, MAX_BATCH_DELAY)
+                self._seconds.observe(time.perf_counter() - started)
                 if worker not in self._busy:  # abandoned meanwhile
                     await worker.connection.close()
                     return
-                if not self._has_enough():
-                    return
+                # Responses are sent, and requests that have arrived join the next batch.
+                await asyncio.sleep(0)
         finally:
             worker.batch = []
             if worker in self._busy:
                 self._busy.remove(worker)
                 self._idle.append(worker)
             if self._waiting and not self._busy:
-                self._start_or_delay(loop)
+                self._start(loop)
 
     def _next_batch(self) -> list[BatchItem]:
         batch: list[BatchItem] = []

@@ -16,7 +16,7 @@ from locks.api.errors import new_request_id
 from locks.engine import requests
 from locks.metrics import REGISTRY
 from octoadmin.batching.application import BatchingApplication
-from octoadmin.batching.batcher import BatchItem
+from octoadmin.batching.batcher import BatchItem, Worker
 from octoadmin.http.asgi_types import Headers, Message
 from octoadmin.wsgi_bridge.bridge import WSGIBridge
 from tests import database
@@ -69,14 +69,22 @@ class Paths:
     def delay_batch(self, size: int) -> None:
         """The next batch of acquires starts when it has so many requests, however slow this machine is."""
         loop, batcher = asyncio.get_running_loop(), self.batching.routes["acquire"].batcher
-        batcher._last_size, batcher._last_seconds = size, float(TEST_SECONDS)
+        self._busy = Worker()
+        self._busy.since = loop.time() + TEST_SECONDS
+        batcher._busy.add(self._busy)
         if batcher._watchdog_timer is not None:
             batcher._watchdog_timer.cancel()
         batcher._watchdog_timer = loop.call_later(TEST_SECONDS, batcher._watchdog, loop)
+        self._starting = asyncio.ensure_future(self.until_waiting(size))
+        self._starting.add_done_callback(lambda _: self.start_batch())
 
     def start_batch(self) -> None:
         """With the acquires that have come."""
-        self.batching.routes["acquire"].batcher._start_first(asyncio.get_running_loop())
+        batcher = self.batching.routes["acquire"].batcher
+        if self._busy in batcher._busy:
+            batcher._busy.remove(self._busy)
+            self._starting.cancel()
+            batcher._start(asyncio.get_running_loop())
 
 
 @asynccontextmanager
