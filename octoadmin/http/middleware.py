@@ -17,8 +17,7 @@ from django.utils.log import log_response
 from locks.api.errors import RETRY_AFTER_SECONDS, invalid_input, new_request_id, unavailable
 from locks.api.exceptions import respond
 from locks.async_responses import AsyncResponse
-from octoadmin.http.request_log import PAGES, log_request
-from octoadmin.wsgi_bridge.environ import REQUEST_ID
+from octoadmin.http.request_log import PAGES, REQUEST_ID, log_request
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
 

@@ -8,6 +8,8 @@ import structlog
 
 # Paths that people open in a browser.
 PAGES = ("/ui/", "/admin/")
+# The key of a request's id in its WSGI environ.
+REQUEST_ID = "octoadmin.request_id"
 
 _log = structlog.stdlib.get_logger(__name__)
 _logger = logging.getLogger(__name__)

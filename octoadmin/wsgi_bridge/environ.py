@@ -9,9 +9,9 @@ from urllib.parse import unquote_to_bytes
 from locks.api.errors import invalid_input
 from octoadmin.http.asgi_types import Scope
 from octoadmin.http.proxies import Networks, client_address, client_scheme
+from octoadmin.http.request_log import REQUEST_ID
 
 Environ = dict[str, Any]
-REQUEST_ID = "octoadmin.request_id"
 # Longer header names are not cached: clients may send a different one each time.
 MAX_CACHED_NAME = 64
 
