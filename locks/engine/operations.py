@@ -125,7 +125,7 @@ def claim_next(request: requests.ClaimNext) -> Operation[results.Claimed]:
             # Other requests want the same new names: with rows in place, each can skip those that are taken.
             yield statements.INSERT_MISSING, parameters
         else:
-            # All open names are being changed, and may be free afterwards.
+            # The rows of all free names are locked, and may be free afterwards.
             yield statements.WAIT_FOR_ROW, [row.space_id, row.name]
     raise RetriesExhausted(statements.CLAIM_NEXT.name)
 
@@ -164,5 +164,5 @@ def keep_alive(batch: Sequence[requests.SessionRef]) -> Operation[list[results.K
 
 
 def sessions(*, digest: str, session_id: UUID | None = None, limit: int = 1000) -> Operation[list[results.SessionRow]]:
-    """One of the token's, active or not, or all that are active."""
+    """The session with this id, active or not; without an id, all active sessions of the token."""
     return (yield statements.LIST_SESSIONS, [digest, session_id, limit])

@@ -1,4 +1,4 @@
-"""What every operation is made of: a generator that yields statements and is sent their rows."""
+"""The type of all operations (a generator that yields statements and is sent their rows) and the limit of rounds."""
 
 from collections.abc import Generator
 from typing import Any, TypeAlias, TypeVar
