@@ -25,7 +25,7 @@ HEARTBEAT_SECONDS = 0.2
 
 
 def end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
-    """One statement, and another for the locks whose queue a request joined meanwhile. Results in order of the batch."""
+    """One statement, and another for locks whose queue a request joined meanwhile. Returns results in batch order."""
     answers: dict[int, results.EndedAndHandedOver] = {}
     pending = dict(enumerate(batch))
     for _round in range(MAX_ROUNDS):

@@ -8,7 +8,7 @@ import pytest
 from locks.models import Event, Lock, Space
 from tests.conftest import issue
 
-pytestmark = pytest.mark.usefixtures("lane")
+pytestmark = pytest.mark.usefixtures("each_path")
 
 
 def test_acquire_renew_release(call):
