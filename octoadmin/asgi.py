@@ -24,7 +24,7 @@ from octoadmin.http.asgi_types import Receive, Scope, Send  # noqa: E402
 from octoadmin.run.preload import preload  # noqa: E402
 from octoadmin.wsgi_bridge.bridge import STOP_SECONDS, WSGIBridge  # noqa: E402
 
-# Imported now, so that a mistake shows at start and the first request does not wait for it.
+# Imported now, so that an error shows at start and the first request does not wait for the import.
 import_module(settings.ROOT_URLCONF)
 preload()
 
@@ -69,14 +69,14 @@ _closing: set[asyncio.Task[None]] = set()
 
 
 def _end_long_requests() -> None:
-    """Waiting requests get a 503 and streams end. The server lets the requests under way end before it shuts the
-    application down, and these would keep it."""
+    """Waiting requests get a 503 and streams end. The server waits for all requests in progress before it shuts the
+    application down, and these would take too long."""
     bridge.end_streams()
     _closing.add(asyncio.ensure_future(wait_queue.close()))
 
 
 def _on_stop_signal(callback: Callable[[], None]) -> None:
-    """Calls it on the event loop before the server's own handler, which is called all the same."""
+    """Calls it on the event loop; the handler that the server has installed is called as well."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         server_handler = signal.getsignal(number)

@@ -26,25 +26,25 @@ HEARTBEAT_SECONDS = 0.2
 
 def end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
     """One statement, and another for locks whose queue a request joined meanwhile. Returns results in batch order."""
-    answers: dict[int, results.EndedAndHandedOver] = {}
+    decided: dict[int, results.EndedAndHandedOver] = {}
     pending = dict(enumerate(batch))
     for _round in range(MAX_ROUNDS):
         for index, request in pending.items():
             request.index = index
         rows: list[results.EndedAndHandedOver] = yield statements.END_AND_HAND_OVER, [encode(list(pending.values()))]
-        again: dict[int, requests.EndAndHandOver] = {}
+        to_retry: dict[int, requests.EndAndHandOver] = {}
         for row in rows:
             if row.verdict == Verdict.RETRY:
-                again[row.index] = pending[row.index]
+                to_retry[row.index] = pending[row.index]
                 continue
-            answers.setdefault(row.index, row)
+            decided.setdefault(row.index, row)
             if row.joined_meanwhile and row.name in row.joined_meanwhile:
                 # The lease has ended; only the handover is left to do.
                 request = pending[row.index]
-                again[row.index] = handover_request(request, request.name, space_id=request.space_id)
-        if not again:
-            return [answers[index] for index in range(len(batch))]
-        pending = again
+                to_retry[row.index] = handover_request(request, request.name, space_id=request.space_id)
+        if not to_retry:
+            return [decided[index] for index in range(len(batch))]
+        pending = to_retry
     raise RetriesExhausted(statements.END_AND_HAND_OVER.name)
 
 
