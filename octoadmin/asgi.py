@@ -16,7 +16,7 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402  -- Django must be set up first
 from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 
-from locks.api.usage_flusher import usage  # noqa: E402
+from locks.api.usage_flusher import usage_flusher  # noqa: E402
 from locks.metrics import server_processes  # noqa: E402
 from locks.queue.singletons import wait_queue  # noqa: E402
 from octoadmin.batching.application import BatchingApplication  # noqa: E402
@@ -55,7 +55,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 # A batch of requests allocates thousands of objects that are all freed soon: collect less often.
                 gc.set_threshold(20_000, 20, 20)
                 bridge.start()
-                usage.start()
+                usage_flusher.start()
                 server_processes.set(1)
                 _on_stop_signal(_end_long_requests)
                 await send({"type": "lifespan.startup.complete"})

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from locks.api.limits import limits
-from locks.api.usage_flusher import usage
+from locks.api.usage_flusher import usage_flusher
 from tests.octoadmin import http_client
 from tests.octoadmin.batching.both_paths import running_paths
 
@@ -21,7 +21,7 @@ Call = Callable[..., HttpResponse]
 @pytest.fixture(autouse=True)
 def _fresh_process_state() -> None:
     limits.reset()
-    usage.reset()
+    usage_flusher.reset()
 
 
 @pytest.fixture(params=["django", "fast path"])
