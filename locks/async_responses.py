@@ -15,7 +15,7 @@ Resolve = Callable[[Receive], Awaitable[tuple[int, bytes]]]
 
 
 class AsyncResponse(HttpResponse):
-    """`log_context` is what the request's log line says besides, which is written when the response ends."""
+    """`log_context` are further fields of the request's log line, which is written when the response ends."""
 
     log_context: dict[str, Any]
 
@@ -29,8 +29,8 @@ class LoopStreamingResponse(AsyncResponse):
 
 
 class DeferredResponse(AsyncResponse):
-    """`resolve` waits on the event loop and returns status and body, or raises Refusal, or Gone if the client has
-    disconnected. The headers are the response's own."""
+    """`resolve` waits on the event loop and returns status and body. It raises ApiError, or ClientDisconnected if the
+    client has disconnected. The headers are the response's own."""
 
     def __init__(self, resolve: Resolve, **options: Any) -> None:
         super().__init__(**options)

@@ -16,7 +16,7 @@ django.setup(set_prefix=False)
 from django.conf import settings  # noqa: E402  -- Django must be set up first
 from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 
-from locks.api.usage_flusher import usage  # noqa: E402
+from locks.api.usage_flusher import usage_flusher  # noqa: E402
 from locks.metrics import server_processes  # noqa: E402
 from locks.queue.singletons import wait_queue  # noqa: E402
 from octoadmin.batching.application import BatchingApplication  # noqa: E402
@@ -24,7 +24,7 @@ from octoadmin.http.asgi_types import Receive, Scope, Send  # noqa: E402
 from octoadmin.run.preload import preload  # noqa: E402
 from octoadmin.wsgi_bridge.bridge import STOP_SECONDS, WSGIBridge  # noqa: E402
 
-# Imported now, so that a mistake shows at start and the first request does not wait for it.
+# Imported now, so that an error shows at start and the first request does not wait for the import.
 import_module(settings.ROOT_URLCONF)
 preload()
 
@@ -55,7 +55,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 # A batch of requests allocates thousands of objects that are all freed soon: collect less often.
                 gc.set_threshold(20_000, 20, 20)
                 bridge.start()
-                usage.start()
+                usage_flusher.start()
                 server_processes.set(1)
                 _on_stop_signal(_end_long_requests)
                 await send({"type": "lifespan.startup.complete"})
@@ -69,14 +69,14 @@ _closing: set[asyncio.Task[None]] = set()
 
 
 def _end_long_requests() -> None:
-    """Waiting requests get a 503 and streams end. The server lets the requests under way end before it shuts the
-    application down, and these would keep it."""
+    """Waiting requests get a 503 and streams end. The server waits for all requests in progress before it shuts the
+    application down, and these would take too long."""
     bridge.end_streams()
     _closing.add(asyncio.ensure_future(wait_queue.close()))
 
 
 def _on_stop_signal(callback: Callable[[], None]) -> None:
-    """Calls it on the event loop before the server's own handler, which is called all the same."""
+    """Calls it on the event loop; the handler that the server has installed is called as well."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         server_handler = signal.getsignal(number)

@@ -1,4 +1,4 @@
-"""The settings of the ways in: providers, one-time codes, passkeys. Each way is off until it is set up here."""
+"""The settings of sign-in methods: providers, one-time codes, passkeys. Each is off until it is set up here."""
 
 from ipaddress import ip_address
 from pathlib import Path
@@ -62,7 +62,7 @@ class SignInEnvironment(BaseSettings):
         return url.rstrip("/")
 
     @model_validator(mode="after")
-    def _ways_in_are_complete(self) -> "SignInEnvironment":
+    def _sign_in_methods_are_complete(self) -> "SignInEnvironment":
         problems = []
         if self.octo_github_client_id and not self.github_secret:
             problems.append("OCTO_GITHUB_CLIENT_SECRET: must be set together with OCTO_GITHUB_CLIENT_ID")

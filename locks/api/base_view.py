@@ -23,7 +23,7 @@ from locks.api.limits import limits
 from locks.api.parsing import MAX_BODY, parse_body
 from locks.api.responses import AnyOutcome
 from locks.api.usage_counters import usage_counters
-from locks.api.usage_flusher import usage
+from locks.api.usage_flusher import usage_flusher
 from locks.engine.execution import Unavailable
 from locks.engine.retry import RetriesExhausted
 from locks.engine.verdicts import Verdict
@@ -138,7 +138,7 @@ def record_use(outcome: AnyOutcome, *, digest: bytes, address: str | None, agent
     if not waits:
         usage_counters.count((outcome,))
     limits.set_rate(digest, outcome.requests_per_second)
-    usage.record(digest=digest, space_id=space_id, address=address, agent=agent)
+    usage_flusher.record(digest=digest, space_id=space_id, address=address, agent=agent)
     return space_id
 
 

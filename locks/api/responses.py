@@ -25,7 +25,7 @@ MAX_RETRY_MS = 5_000
 MIN_RETRY_MS = 100
 # Checked first, because most requests succeed.
 _SUCCESS = frozenset({Verdict.ACQUIRED, Verdict.RECOGNISED, Verdict.RENEWED, Verdict.RELEASED})
-# A session survives two lost keepalives.
+# A session survives a lost keepalive. lock_state.sql has the same number.
 KEEPALIVES_PER_TTL = 3
 
 Granted = TypeVar("Granted", bound=schemas.Lease)

@@ -101,4 +101,4 @@ class UsageFlusher:
                 connection.close()
 
 
-usage = UsageFlusher()
+usage_flusher = UsageFlusher()

@@ -59,9 +59,9 @@ async def _wait(
     receive: Receive, wait: Callable[["asyncio.Future[None]"], Awaitable[WaitResult[Any]]]
 ) -> WaitResult[Any]:
     """Raises ApiError, and ClientDisconnected if the client has disconnected."""
-    gone = asyncio.create_task(wait_for_disconnect(receive))
+    disconnected = asyncio.create_task(wait_for_disconnect(receive))
     try:
-        return await wait(gone)
+        return await wait(disconnected)
     except ShuttingDown:
         raise ApiError(
             503, Code.UNAVAILABLE, "The server is stopping. Try again; another one may answer.", retry_after_ms=1000
@@ -70,10 +70,10 @@ async def _wait(
         _log.warning("the database failed a waiting request", error=str(error))
         raise unavailable() from None
     except RetriesExhausted as error:
-        _log.warning("a waiting request ran out of retries", operation=str(error))
+        _log.warning("a waiting request exhausted its retries", operation=str(error))
         raise overloaded() from None
     finally:
-        gone.cancel()
+        disconnected.cancel()
 
 
 def _count(

@@ -1,7 +1,7 @@
 """The live stream of a space: it says that something changed, and the page fetches what it shows.
 
-The view checks on its thread who asks. After that a stream holds no thread and no database connection, only an entry
-among the viewers that the process' one poller serves.
+The view authorizes the request on its thread. After that a stream holds no thread and no database connection, only an
+entry among the viewers that the one poller of this process serves.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ poller.register(viewers, ViewerAuthorization(viewers))
 
 @require_safe
 def live(request: HttpRequest, *, team: str, space: str) -> HttpResponse:
-    """Without a session 404: an event poller cannot follow a redirect to the sign-in page."""
+    """404 without a session: an EventSource cannot follow a redirect to the sign-in page."""
     if viewers.number >= MAX_VIEWERS:
         return HttpResponse(status=503, headers={"Retry-After": "1"})
     viewer = admit(request, team=team, space=space)
@@ -51,12 +51,12 @@ def admit(request: HttpRequest, *, team: str, space: str) -> Viewer:
     user = request.user
     if not isinstance(user, User) or request.session.session_key is None:
         raise Http404
-    place = get_space_context(user, team=team, space=space)
+    space_context = get_space_context(user, team=team, space=space)
     return Viewer(
         session_key=digest(request.session.session_key),
         user_id=user.pk,
         password_digest=hashlib.sha256(user.password.encode()).hexdigest(),
-        space_id=place.space.pk,
+        space_id=space_context.space.pk,
     )
 
 

@@ -1,8 +1,8 @@
 -- What has changed in each space since the last poll: the number of its events in commit order, and values that move without
 -- an event, to be compared from poll to poll. Changes nothing.
 --
--- $1 space ids, $2 the transaction up to which each was read, or null the first time. `oldest_running` is the oldest transaction still
--- running: its events are counted by a later poll (see locks/events/history/sql/follow.sql).
+-- $1 space ids, $2 the transaction up to which each was read, or null the first time. `oldest_running` is the oldest
+-- transaction in progress: its events are counted by a later poll (see locks/events/stream/sql/transitions.sql).
 SELECT
     watched.space_id,
     horizon.oldest_running::text::bigint AS oldest_running,

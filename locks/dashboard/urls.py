@@ -114,7 +114,7 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/releases/<int:number>/stop", bulk_release.stop, name="stop-release"),
     path("<slug:team>/<slug:space>/snooze/<lock_name:name>", stuck.snooze, name="snooze"),
     path("<slug:team>/<slug:space>/end-snooze/<lock_name:name>", stuck.end_snooze, name="end-snooze"),
-    # No name ends in a verb, so this path is never a lock's.
+    # No lock name ends in the name of an operation, so this path is never that of a lock.
     path(
         "<slug:team>/<slug:space>/locks/<lock_name:name>/force-release",
         force_release.force_release,

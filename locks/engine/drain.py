@@ -1,7 +1,7 @@
 """Waits for statements that began before a change.
 
-The engine reads permissions without locking them, so an acquire that began before a token was revoked may still commit
-after. A caller that must know that none is left waits here first.
+The engine reads permissions without locking them, so an acquire that began before a token was revoked may commit after
+it. A caller that must release those leases too waits here first.
 """
 
 import time

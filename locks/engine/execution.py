@@ -15,7 +15,7 @@ from locks.engine.async_connection import PLANNER_SETTING
 from locks.engine.operations import Operation
 from locks.engine.statements import Statement
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 # A server that has become read-only was demoted to a standby; the next connection reaches the new primary.
 _UNREACHABLE = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
@@ -25,7 +25,7 @@ class Unavailable(Exception):
     """The database could not be reached or did not answer; whether the statement took effect is not known."""
 
 
-def run(operation: Operation[Answer]) -> Answer:
+def run(operation: Operation[Result]) -> Result:
     """On this thread's Django connection, which stays open between requests."""
     try:
         statement, parameters = next(operation)
@@ -35,7 +35,7 @@ def run(operation: Operation[Answer]) -> Answer:
         return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
 
 
-async def run_async(connection: psycopg.AsyncConnection[Any], operation: Operation[Answer]) -> Answer:
+async def run_async(connection: psycopg.AsyncConnection[Any], operation: Operation[Result]) -> Result:
     """On an asynchronous connection in autocommit mode."""
     try:
         statement, parameters = next(operation)
@@ -72,7 +72,7 @@ def _execute(statement: Statement[Any], parameters: list[Any]) -> list[Any]:
 
 
 def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
-    """As `cursor.description` tells it, which describes every column first."""
+    """Cheaper than `cursor.description`, which describes every column first."""
     return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 

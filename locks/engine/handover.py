@@ -18,33 +18,33 @@ from locks.engine import requests, results, statements
 from locks.engine.retry import MAX_ROUNDS, Operation, RetriesExhausted, encode
 from locks.engine.verdicts import Verdict
 
-# The first two are written into end_and_hand_over.sql as well.
+# end_and_hand_over.sql has the first two as literals; a test compares them.
 HEARTBEAT_TIMEOUT_SECONDS = 0.9
 CLAIM_TIMEOUT_SECONDS = 0.7
 HEARTBEAT_SECONDS = 0.2
 
 
 def end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
-    """In one statement, and another for the locks whose queue a request joined at that moment."""
-    answers: dict[int, results.EndedAndHandedOver] = {}
+    """One statement, and another for locks whose queue a request joined meanwhile. Returns results in batch order."""
+    decided: dict[int, results.EndedAndHandedOver] = {}
     pending = dict(enumerate(batch))
     for _round in range(MAX_ROUNDS):
         for index, request in pending.items():
             request.index = index
         rows: list[results.EndedAndHandedOver] = yield statements.END_AND_HAND_OVER, [encode(list(pending.values()))]
-        again: dict[int, requests.EndAndHandOver] = {}
+        to_retry: dict[int, requests.EndAndHandOver] = {}
         for row in rows:
             if row.verdict == Verdict.RETRY:
-                again[row.index] = pending[row.index]
+                to_retry[row.index] = pending[row.index]
                 continue
-            answers.setdefault(row.index, row)
+            decided.setdefault(row.index, row)
             if row.joined_meanwhile and row.name in row.joined_meanwhile:
                 # The lease has ended; only the handover is left to do.
                 request = pending[row.index]
-                again[row.index] = handover_request(request, request.name, space_id=request.space_id)
-        if not again:
-            return [answers[index] for index in range(len(batch))]
-        pending = again
+                to_retry[row.index] = handover_request(request, request.name, space_id=request.space_id)
+        if not to_retry:
+            return [decided[index] for index in range(len(batch))]
+        pending = to_retry
     raise RetriesExhausted(statements.END_AND_HAND_OVER.name)
 
 
@@ -56,7 +56,7 @@ def handover_request(request: requests.Caller, name: str, *, space_id: int | Non
 
 
 def hand_over_names(keys: Iterable[results.LockKey]) -> Operation[int]:
-    """Without a caller. Returns how many names there were."""
+    """Ends the leases of these names that are over, and hands the locks over. Returns the number of names."""
     batch = [
         requests.EndAndHandOver(digest=None, channel="task", space_id=key.space_id, name=key.name)
         for key in sorted(keys, key=lambda key: (key.space_id, key.name))
@@ -84,7 +84,7 @@ def enqueue(batch: Sequence[requests.Enqueue]) -> Operation[list[results.Enqueue
 
 
 def dequeue(waiters: Sequence[int], *, server_id: UUID | None = None) -> Operation[list[results.Dequeued]]:
-    """From that server process, or from any. A lease that a waiter was handed meanwhile is returned."""
+    """Removes waiters of that server process, or of any. A lease that a waiter was handed meanwhile is returned."""
     removed: list[results.Dequeued] = []
     pending = list(waiters)
     for _round in range(MAX_ROUNDS):
@@ -122,7 +122,8 @@ def claim_handovers(server_id: UUID) -> Operation[list[results.Handover]]:
 
 
 def hand_over_free_names(server_id: UUID) -> Operation[int]:
-    """Hands over the locks that became free by time alone. The sweep does the same, but less often."""
+    """Hands over the locks that requests at this server process wait for and that became free by time alone. The sweep
+    does the same for all, but less often."""
     keys = yield statements.FREE_NAMES_WITH_WAITERS, [server_id]
     return (yield from hand_over_names(keys))
 
@@ -132,12 +133,12 @@ def waiters_of(server_id: UUID) -> Operation[list[int]]:
 
 
 def end_backends(process_ids: Sequence[int]) -> Operation[None]:
-    """Of earlier connections for the same purpose, which did not answer."""
+    """Ends backends of earlier connections for the same purpose, which did not answer."""
     yield statements.END_BACKENDS, [list(process_ids)]
 
 
 def delete_server(server_id: UUID) -> Operation[None]:
-    """Removes its requests from every queue first."""
+    """Removes its waiters from every queue, then the server process."""
     waiters = yield statements.WAITERS_OF, [server_id]
     yield from dequeue(waiters, server_id=server_id)
     yield statements.DELETE_SERVER, [server_id]

@@ -35,7 +35,7 @@ def sweep_sessions(*, batch: int = SWEEP_BATCH) -> Operation[int]:
     while True:
         (swept,) = yield statements.SWEEP_SESSIONS, [batch]
         ended = 0
-        for session_id in swept.over:
+        for session_id in swept.session_ids:
             row = yield from end_session(requests.SessionRef(digest=None, channel="task", session_id=session_id))
             ended += row.verdict == Verdict.ENDED
         total += ended

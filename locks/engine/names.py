@@ -1,11 +1,11 @@
-"""Lock names: segments joined by `/`, readable anywhere, never ambiguous in a path."""
+"""Lock names: segments joined by `/`, which are readable everywhere and unambiguous in a path."""
 
 import re
 import unicodedata
 
 MAX_NAME_BYTES = 256
 # The last segment of a path names the operation, so no lock name ends in one of these.
-VERBS = frozenset(
+RESERVED_SUFFIXES = frozenset(
     {
         "acquire", "acquire-all", "claim-next", "force-release", "history", "release", "release-all", "renew",
         "renew-all", "watch",
@@ -34,6 +34,6 @@ def validate(name: str) -> str | None:
     segments = name.split("/")
     if "." in segments or ".." in segments:
         return "A name may not contain a segment that is '.' or '..'."
-    if segments[-1] in VERBS:
-        return f"A name may not end in {segments[-1]!r}, which is a verb of this API."
+    if segments[-1] in RESERVED_SUFFIXES:
+        return f"A name may not end in {segments[-1]!r}, which is an operation of this API."
     return None

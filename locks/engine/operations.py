@@ -41,14 +41,14 @@ def resolve_handovers(statement: Statement[Result], batch: Sequence[Any]) -> Ope
     over and hands the locks over. A release is done by that and has its result; the other requests get None and have to
     be run again."""
     if statement is statements.RELEASE:
-        ended = yield from end_and_hand_over([_end_of(request) for request in batch])
+        ended = yield from end_and_hand_over([_release_and_hand_over(request) for request in batch])
         return [_released(row) for row in ended]
     distinct = {(request.digest, request.name): request for request in reversed(batch)}
     yield from end_and_hand_over([handover_request(request, request.name) for request in distinct.values()])
     return [None] * len(batch)
 
 
-def _end_of(request: requests.Release) -> requests.EndAndHandOver:
+def _release_and_hand_over(request: requests.Release) -> requests.EndAndHandOver:
     return requests.EndAndHandOver(
         digest=request.digest, request_id=request.request_id, channel=request.channel, address=request.address,
         name=request.name, lease_id=request.lease_id, end_mode="release",
@@ -65,28 +65,28 @@ def _released(row: results.EndedAndHandedOver) -> results.Released:
 
 def _run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -> Operation[list[Result]]:
     """Runs rounds until every request has its result."""
-    answers: dict[int, Result] = {}
+    decided: dict[int, Result] = {}
     pending = list(range(len(batch)))
     for _round in range(MAX_ROUNDS):
         rows = yield from run_round(statement, [batch[index] for index in pending])
-        again, handovers = [], []
+        to_retry, handovers = [], []
         for row in rows:
             if row.verdict == Verdict.RETRY:
-                again.append(pending[row.index])
+                to_retry.append(pending[row.index])
             elif row.verdict == Verdict.NEEDS_HANDOVER:
                 handovers.append(pending[row.index])
             else:
-                answers[pending[row.index]] = row
+                decided[pending[row.index]] = row
         if handovers:
             resolved = yield from resolve_handovers(statement, [batch[index] for index in handovers])
             for index, result in zip(handovers, resolved, strict=True):
                 if result is None:
-                    again.append(index)
+                    to_retry.append(index)
                 else:
-                    answers[index] = result
-        if not again:
-            return [answers[index] for index in range(len(batch))]
-        pending = again
+                    decided[index] = result
+        if not to_retry:
+            return [decided[index] for index in range(len(batch))]
+        pending = to_retry
     raise RetriesExhausted(statement.name)
 
 
@@ -125,7 +125,7 @@ def claim_next(request: requests.ClaimNext) -> Operation[results.Claimed]:
             # Other requests want the same new names: with rows in place, each can skip those that are taken.
             yield statements.INSERT_MISSING, parameters
         else:
-            # All open names are being changed, and may be free afterwards.
+            # The rows of all free names are locked, and may be free afterwards.
             yield statements.WAIT_FOR_ROW, [row.space_id, row.name]
     raise RetriesExhausted(statements.CLAIM_NEXT.name)
 
@@ -164,5 +164,5 @@ def keep_alive(batch: Sequence[requests.SessionRef]) -> Operation[list[results.K
 
 
 def sessions(*, digest: str, session_id: UUID | None = None, limit: int = 1000) -> Operation[list[results.SessionRow]]:
-    """One of the token's, active or not, or all that are active."""
+    """The session with this id, active or not; without an id, all active sessions of the token."""
     return (yield statements.LIST_SESSIONS, [digest, session_id, limit])

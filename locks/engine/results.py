@@ -269,8 +269,10 @@ class Swept(msgspec.Struct):
 
 
 class SweptSessions(msgspec.Struct):
+    """`session_ids` are the sessions that are over and have to be cleaned up."""
+
     checked: int
-    over: list[UUID]
+    session_ids: list[UUID]
 
 
 class Purged(msgspec.Struct):

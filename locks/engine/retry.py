@@ -1,4 +1,4 @@
-"""What every operation is made of: a generator that yields statements and is sent their rows."""
+"""The type of all operations (a generator that yields statements and is sent their rows) and the limit of rounds."""
 
 from collections.abc import Generator
 from typing import Any, TypeAlias, TypeVar
@@ -11,8 +11,8 @@ from locks.engine.statements import Statement
 # those. More rounds than this are a defect.
 MAX_ROUNDS = 100
 
-Answer = TypeVar("Answer")
-Operation: TypeAlias = Generator[tuple[Statement[Any], list[Any]], list[Any], Answer]
+Result = TypeVar("Result")
+Operation: TypeAlias = Generator[tuple[Statement[Any], list[Any]], list[Any], Result]
 
 _encoder = msgspec.json.Encoder()
 

@@ -65,7 +65,7 @@ class StuckLocks:
         self._queue.add("license/eda-seat-1", token=token, owners=owners, now=self._now)
 
     def _dead_host(self, token: Token) -> None:
-        """It holds many locks with a long TTL, and has stopped to renew them."""
+        """It holds many locks with a long TTL, and has stopped renewing them."""
         for shard in range(SHARDS):
             self._hold(
                 f"shard/{shard:02}",

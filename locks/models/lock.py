@@ -108,7 +108,7 @@ class Lock(models.Model):
         indexes = (
             # Held locks by name: the list, its pages and prefixes, whatever the number of idle names.
             models.Index(fields=("space", "name"), condition=Q(lease_id__isnull=False), name="lock_held_by_name"),
-            # Free but still closed after the last holder. Renew touches neither column.
+            # Free, but in the cooldown after the last lease. A renewal changes neither column.
             models.Index(
                 fields=("space", "available_at"), condition=Q(available_at__isnull=False), name="lock_closed_until"
             ),

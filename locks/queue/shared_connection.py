@@ -26,7 +26,7 @@ STATEMENT_TIMEOUT = 3.0
 # After a failed attempt to connect, requests fail at once for this long.
 RECONNECT_BACKOFF = 0.25
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -40,11 +40,11 @@ class SharedConnection:
         self._connection: psycopg.AsyncConnection[Any] | None = None
         self._one_at_a_time = asyncio.Lock()
         self._backoff_until = 0.0
-        # Process ids of backends that did not answer.
+        # Process ids of backends that did not answer in time.
         self._orphaned_backends: list[int] = []
         self._reconnecting: asyncio.Task[None] | None = None
 
-    async def run(self, operation: Operation[Answer]) -> Answer:
+    async def run(self, operation: Operation[Result]) -> Result:
         """Raises Unavailable. An operation that has begun is completed even if the caller is cancelled."""
         await self._one_at_a_time.acquire()
         return await asyncio.shield(asyncio.create_task(self._run_shielded(operation)))
@@ -55,7 +55,7 @@ class SharedConnection:
         async with self._one_at_a_time:
             await self._close()
 
-    async def _run_shielded(self, operation: Operation[Answer]) -> Answer:
+    async def _run_shielded(self, operation: Operation[Result]) -> Result:
         try:
             connection = await self._ready()
             with contextlib.closing(self._with_timeouts(operation, connection)) as timed:
@@ -104,8 +104,8 @@ class SharedConnection:
             await connection.close()
 
     def _with_timeouts(
-        self, operation: Operation[Answer], connection: psycopg.AsyncConnection[Any]
-    ) -> Operation[Answer]:
+        self, operation: Operation[Result], connection: psycopg.AsyncConnection[Any]
+    ) -> Operation[Result]:
         """The same operation, with a timeout for each of its statements."""
         rows: Any = None
         try:

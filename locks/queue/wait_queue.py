@@ -24,7 +24,8 @@ LOCK_TIMEOUT = "2s"
 MAX_BATCH_SIZE = 200
 MIN_PAUSE_SECONDS = 0.01
 MAX_PAUSE_SECONDS = 0.1
-# A disconnect may have arrived without having been read: after so many iterations of the event loop it is known.
+# A disconnect may have arrived without having been read. After so many iterations of the event loop it is known: the
+# transport reads it, the server notes it, `receive` returns it, and the task that waits for it ends.
 ITERATIONS_TO_NOTICE = 4
 
 Result = TypeVar("Result")
@@ -248,7 +249,7 @@ class WaitQueue:
                 await self._return_delivered(waiter)
 
     async def _return_delivered(self, waiter: PendingWaiter) -> None:
-        """The lease that was delivered to a request which does not take it any more, if any."""
+        """Returns the lease that was delivered to a request which does not take it any more, if there is one."""
         if waiter.handover.done() and waiter.handover.exception() is None:
             handover = waiter.handover.result()
             if handover is not None:
@@ -270,14 +271,15 @@ class WaitQueue:
                 await self._return_lease(handed)
 
     async def _return_lease(self, handover: results.Handover) -> None:
+        """Ends a lease that its request does not take. If that fails, it stays in `_unclaimed`."""
         try:
-            await self._return_leases(handover)
+            await self._end_leases(handover)
         except BaseException:
             # The queue worker tries again; otherwise the lock would stay held for its TTL.
             self._unclaimed[handover.waiter_id] = handover
             raise
 
-    async def _return_leases(self, *handovers: results.Handover) -> None:
+    async def _end_leases(self, *handovers: results.Handover) -> None:
         batch = [
             requests.EndAndHandOver(
                 digest=None, space_id=handover.space_id, name=handover.name, lease_id=handover.lease_id,
@@ -290,12 +292,12 @@ class WaitQueue:
             await self._connection.run(end_and_hand_over(batch))
 
     async def _return_unclaimed_leases(self) -> None:
-        """Unless the waiters that they belong to are just being enqueued."""
+        """Not while requests are being enqueued: a lease may belong to one that is not registered yet."""
         if self._is_enqueuing:
             return
         unclaimed, self._unclaimed = self._unclaimed, {}
         try:
-            await self._return_leases(*unclaimed.values())
+            await self._end_leases(*unclaimed.values())
         except BaseException:
             self._unclaimed = unclaimed | self._unclaimed
             raise

@@ -53,7 +53,7 @@ class BatchingApplication:
         operation, raw_name = found
         request = FastRequest(self.routes[operation.name], scope, receive, send)
         try:
-            await request.answer(raw_name)
+            await request.respond(raw_name)
         except Fallback as fallback:
             fallbacks[fallback.reason].inc()
             await self._fallback(scope, request.replay, send)
@@ -94,7 +94,7 @@ class FastRequest:
         message, self.first_part = self.first_part, None
         return message
 
-    async def answer(self, raw_name: bytes) -> None:
+    async def respond(self, raw_name: bytes) -> None:
         """Raises Fallback."""
         head = self.head = parse_head(self.scope)
         space_id = None

@@ -54,16 +54,16 @@ class Failed(Exception):
 
 
 class BatchItem:
-    """A request that waits for its result. `receive` tells whether its client is still there."""
+    """A request that waits for its result. `receive` tells when its client disconnects."""
 
-    __slots__ = ("disconnect", "receive", "request", "result", "rounds", "since")
+    __slots__ = ("disconnect", "receive", "request", "result", "rounds", "submitted_at")
 
     def __init__(self, request: Caller, receive: Receive, loop: asyncio.AbstractEventLoop) -> None:
         self.request = request
         self.receive = receive
         self.result: asyncio.Future[Any] = loop.create_future()
         self.rounds = 0
-        self.since = loop.time()
+        self.submitted_at = loop.time()
         self.disconnect: asyncio.Task[None] | None = None
 
     def watch_client(self) -> None:
@@ -83,7 +83,7 @@ class Worker:
     def __init__(self) -> None:
         self.connection = ReconnectingConnection()
         self.batch: list[BatchItem] = []
-        self.since = 0.0
+        self.started_at = 0.0
         self.task: asyncio.Task[None] | None = None
 
 
@@ -110,7 +110,7 @@ class Batcher:
             raise Overloaded
         loop = asyncio.get_running_loop()
         item = BatchItem(request, receive, loop)
-        if item.since < self._unreachable_until:
+        if item.submitted_at < self._unreachable_until:
             raise Unavailable("the database could not be reached a moment ago")
         waiting.append(item)
         if not self._busy or len(waiting) >= MAX_BATCH_SIZE:
@@ -133,13 +133,13 @@ class Batcher:
         if self._idle:
             worker = self._idle.pop()
             self._busy.add(worker)
-            worker.since = loop.time()
+            worker.started_at = loop.time()
             worker.task = loop.create_task(self._work(worker, loop))
 
     async def _work(self, worker: Worker, loop: asyncio.AbstractEventLoop) -> None:
         try:
             while batch := self._next_batch():
-                worker.batch, worker.since = batch, loop.time()
+                worker.batch, worker.started_at = batch, loop.time()
                 started = time.perf_counter()
                 await self._run(worker, loop)
                 self._seconds.observe(time.perf_counter() - started)
@@ -208,7 +208,7 @@ class Batcher:
     ) -> None:
         """One statement more for locks with waiters. The round before it is committed, and this may take several
         commits, so after a failure the outcome is unknown: none of the requests may run again."""
-        worker.batch, worker.since = items, asyncio.get_running_loop().time()
+        worker.batch, worker.started_at = items, asyncio.get_running_loop().time()
         try:
             operation = resolve_handovers(self._statement, [item.request for item in items])
             results = await run_async(connection, operation)
@@ -261,9 +261,9 @@ class Batcher:
     def _watchdog(self, loop: asyncio.AbstractEventLoop) -> None:
         """Runs every SCALE_OUT_DELAY while there are requests."""
         now = loop.time()
-        for worker in [worker for worker in self._busy if worker.since < now - STATEMENT_TIMEOUT]:
+        for worker in [worker for worker in self._busy if worker.started_at < now - STATEMENT_TIMEOUT]:
             self._abandon(worker, now)
-        if self._waiting and self._waiting[0].since < now - SCALE_OUT_DELAY:
+        if self._waiting and self._waiting[0].submitted_at < now - SCALE_OUT_DELAY:
             self._start(loop)
             for item in self._waiting:
                 item.watch_client()

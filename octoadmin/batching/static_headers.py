@@ -15,9 +15,9 @@ def static_headers(view: type[LockApiView], *, secure: bool) -> Headers:
 
     def get_response(request: WSGIRequest) -> HttpResponse:
         response = HttpResponse(content_type="application/json")
-        endpoint = view()
-        endpoint.setup(request)
-        for name, value in endpoint.default_response_headers.items():
+        instance = view()
+        instance.setup(request)
+        for name, value in instance.default_response_headers.items():
             response[name] = value
         return response
 

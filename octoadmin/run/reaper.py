@@ -35,7 +35,7 @@ def send(group: int, number: int) -> bool:
     return True
 
 
-def wait_gone(groups: Iterable[int], *, seconds: float) -> None:
+def wait_until_exited(groups: Iterable[int], *, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while any(send(group, 0) for group in groups) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -47,10 +47,10 @@ def main() -> None:
     watched = watched_until_end(sys.stdin)
     for group, number in watched.items():
         send(group, number)
-    wait_gone(watched, seconds=GRACE_SECONDS)
+    wait_until_exited(watched, seconds=GRACE_SECONDS)
     for group in watched:
         send(group, signal.SIGKILL)
-    wait_gone(watched, seconds=1)
+    wait_until_exited(watched, seconds=1)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,10 @@ from octoadmin.run.preflight import bind_error_message
 BACKLOG = 1024
 # Streams and waiting requests need a connection each and little else. Beyond it requests get a 503.
 MAX_CONNECTIONS = 10_000
-# Files beside connections.
+# Open files that are not connections of clients.
 OTHER_FILES = 1000
 KEEP_ALIVE_SECONDS = 75
-# For requests under way when a stop was requested; then they are cancelled.
+# For requests in progress when a stop is requested; then they are cancelled.
 GRACE_SECONDS = 1
 # Longer than a process needs to stop by itself.
 KILL_SECONDS = 10

@@ -60,7 +60,7 @@ class SignalHandler:
             self._holding = False
         self.check()
 
-    def hold_for_good(self) -> None:
+    def hold_until_exit(self) -> None:
         self._holding = True
 
 
@@ -104,7 +104,7 @@ class Supervisor:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self.signals.hold_for_good()
+        self.signals.hold_until_exit()
         self._stop([child for child in self._children if not child.is_database], CLIENT_GRACE_SECONDS)
         self._stop([child for child in self._children if child.is_database], DATABASE_GRACE_SECONDS)
         assert self._reaper.stdin is not None

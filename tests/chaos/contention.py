@@ -1,7 +1,7 @@
-"""Rounds of a race between processes: all start at once, one wins, and lets go before the next round.
+"""Rounds of contention between processes: all claim at once, one wins, and releases before the next round.
 
-A contender is made in its own process, by a function that can be imported there; what it does is its own affair, so
-the race can be run through the engine as well as over HTTP.
+A contender is made in its own process by a function that can be imported there, so the rounds can be run through the
+engine as well as over HTTP.
 """
 
 import multiprocessing
@@ -14,7 +14,7 @@ MAX_WAIT = 45
 
 
 @dataclass(frozen=True)
-class Told:
+class ClaimResult:
     """The answer to a contender in a round."""
 
     contender: int
@@ -25,14 +25,14 @@ class Told:
 
 
 class Contender(Protocol):
-    def claim(self, *, owner: str, metadata: str) -> Told: ...
-    def let_go(self) -> None:
+    def claim(self, *, owner: str, metadata: str) -> ClaimResult: ...
+    def release(self) -> None:
         """Releases what this contender holds."""
 
     def close(self) -> None: ...
 
 
-def race(make: Callable[..., Contender], *arguments: Any, contenders: int, rounds: int) -> list[list[Told]]:
+def race(make: Callable[..., Contender], *arguments: Any, contenders: int, rounds: int) -> list[list[ClaimResult]]:
     """The answers to all workers, round by round."""
     spawn = multiprocessing.get_context("spawn")
     start, answers = spawn.Barrier(contenders), spawn.SimpleQueue()
@@ -61,7 +61,7 @@ def _contend(make: Callable[..., Contender], arguments: Any, number: int, rounds
             results.append(contender.claim(owner=f"contender-{number}", metadata=f"round {turn}"))
             start.wait(MAX_WAIT)
             if results[-1].status == "acquired":
-                contender.let_go()
+                contender.release()
         contender.close()
         answers.put(results)
     except BaseException as error:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.chaos.contention import Told, race
+from tests.chaos.contention import ClaimResult, race
 
 CONTENDERS = 5
 ROUNDS = 100
@@ -24,9 +24,9 @@ class ThroughTheEngine:
         self._engine = Engine(token)
         self._engine.inspect(NAME)
 
-    def claim(self, *, owner: str, metadata: str) -> Told:
+    def claim(self, *, owner: str, metadata: str) -> ClaimResult:
         self._answer = self._engine.acquire(NAME, owner=owner, metadata=metadata, ttl_seconds=60)
-        return Told(
+        return ClaimResult(
             contender=self._number,
             status=self._answer.verdict,
             owner=self._answer.owner,
@@ -34,7 +34,7 @@ class ThroughTheEngine:
             fencing_token=self._answer.fencing_token,
         )
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         assert self._engine.release(NAME, self._answer.lease_id).verdict == "released"
 
     def close(self) -> None:
@@ -43,7 +43,7 @@ class ThroughTheEngine:
         connection.close()
 
 
-def assert_one_winner_each(rounds: list[list[Told]]) -> None:
+def assert_one_winner_each(rounds: list[list[ClaimResult]]) -> None:
     assert len(rounds) == ROUNDS
     tokens = []
     for turn, results in enumerate(rounds):

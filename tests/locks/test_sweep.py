@@ -1,4 +1,4 @@
-"""The sweep: every lease that ran out is recorded once and cleared, however many sweeps run; living ones stay."""
+"""The sweep: every expired lease is recorded once and cleared, however many sweeps run; live ones stay."""
 
 import threading
 

@@ -63,7 +63,7 @@ def test_two_admins_who_demote_each_other_leave_one(blue, alice, olga):
         answers = together(demotes(alice, olga), demotes(olga, alice))
         roles = sorted(Membership.objects.filter(team=blue).values_list("role", flat=True))
         assert roles == ["admin", "viewer"], answers
-        # Whoever came second was no admin any more.
+        # The second was not an admin any more.
         assert sorted(type(answer) for answer in answers if answer is not True) == [teams.NotAllowed]
     assert Event.objects.filter(kind="role_changed").count() == ROUNDS
 
@@ -128,7 +128,7 @@ def test_of_two_concurrent_accepts_of_an_invitation_one_succeeds(blue, red, alic
 
 
 def test_of_two_concurrent_requests_for_a_name_one_gets_an_error(blue, alice):
-    """Both forms are good when they are looked at. The first has made the account and waits for the team, the second
+    """Both forms are valid when they are checked. The first has created the account and waits for the team, the second
     waits for the first."""
     browsers = [invited(blue, by=alice) for _ in range(2)]
 
@@ -171,7 +171,7 @@ def test_an_address_taken_meanwhile_is_rejected_like_any_other(alice, bob):
 
 
 def acts_of_admins(space, actor):
-    """What people do with tokens and webhooks, each as it is called after the page has looked at their role."""
+    """Actions on tokens and webhooks, as they are called after the page has checked the role."""
     _, hook = webhooks.create(actor=Actor.of_shell(), space=space, url="https://hooks.example/in")
     worker = Token.objects.select_related("space").get(name="worker")
     on_hook = {"actor": actor, "webhook": hook}
@@ -198,7 +198,7 @@ def test_an_admin_demoted_before_an_action_is_rejected(blue, space, alice, worke
         with pytest.raises(teams.NotAllowed):
             pytest.fail(f"{name} answered {act()}")
     assert Event.objects.count() == before
-    # And as what they were before, they might.
+    # As an admin again, the user may.
     Membership.objects.filter(user=alice).update(role=Role.ADMIN)
     for name in ("pause", "test", "delete", "issue", "rotate"):
         acts[name]()
@@ -318,7 +318,7 @@ def test_a_claim_that_waited_while_its_token_was_revoked_is_released_too(space, 
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
-def test_a_space_in_which_somebody_claims_at_that_moment_is_not_archived(blue, space, alice, worker_token):
+def test_a_space_with_a_claim_in_progress_is_not_archived(blue, space, alice, worker_token):
     Space.objects.create(team=blue, slug="other", name="Other")
     Lock.objects.create(space=space, name="job")
     with (

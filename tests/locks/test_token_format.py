@@ -15,7 +15,7 @@ def test_tokens_differ():
     assert len({token_format.generate() for _ in range(100)}) == 100
 
 
-def test_a_single_wrong_letter_is_noticed_without_asking_anybody():
+def test_the_checksum_detects_a_single_wrong_letter():
     text = token_format.generate()
     for position in range(5, len(text)):
         if text[position] == "_":

@@ -56,16 +56,16 @@ def forced() -> int:
 
 
 def test_from_the_form_to_the_last_lock_also_when_the_worker_is_killed(held, olga, queue):
-    with psycopg.connect(os.environ["DATABASE_URL"]) as in_the_way:
-        in_the_way.execute("SELECT FROM octo_lock WHERE name = 'job-0250' FOR UPDATE")
+    with psycopg.connect(os.environ["DATABASE_URL"]) as blocker:
+        blocker.execute("SELECT FROM octo_lock WHERE name = 'job-0250' FOR UPDATE")
         with running_worker(queue) as worker:
             batch = confirm(olga)
-            # Its third hundred contains the lock that somebody else is working on.
+            # Its third chunk contains the lock whose row is locked.
             until(lambda: batch.rows.filter(outcome="released").count() == 200, "two hundred released")
             until(_until_blocked_for_a_row, "the worker in the middle of a chunk")
             worker.kill()
             worker.wait()
-        in_the_way.rollback()
+        blocker.rollback()
     until(lambda: not _others_are_connected(), "the connections of the dead worker are gone")
     assert (state(batch), forced(), batch.rows.filter(outcome=None).count()) == ("confirmed", 200, LOCKS - 200)
     assert Lock.objects.filter(lease_id__isnull=False).count() == LOCKS - 200

@@ -18,7 +18,7 @@ from locks.api.errors import ApiError, Code, invalid_input, scope_missing
 from locks.api.exceptions import not_found
 from locks.api.openapi_hooks import OpenApiTypes, describe, query
 from locks.api.parsing import decoder, parse_body, query_choice, query_cursor, query_number
-from locks.api.usage_flusher import usage
+from locks.api.usage_flusher import usage_flusher
 from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
 from locks.pagination import IdCursor, fetch_page
@@ -157,7 +157,7 @@ class TokenEndpoint(ApiView):
     def initial(self, request: Request, *args: object, **kwargs: object) -> None:
         super().initial(request, *args, **kwargs)
         token = _own(request)
-        usage.record(
+        usage_flusher.record(
             digest=bytes(token.digest),
             space_id=token.space_id,
             address=request.META.get("REMOTE_ADDR"),

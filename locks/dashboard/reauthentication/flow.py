@@ -3,7 +3,7 @@
 `recently_confirmed` goes directly above the view, below `space_required` or `login_required`. A user who authenticated
 more than fifteen minutes ago gets a form instead of the response: a page, or, if htmx asks, a dialog. The form carries
 the posted fields, so with the right password the same request goes through and nothing typed is lost. Not for views
-that are posted secrets; those ask for the password in their own form.
+to which secrets are posted: those ask for the password in their own form.
 """
 
 from collections.abc import Mapping

@@ -23,5 +23,5 @@ SELECT
     (
         SELECT coalesce(array_agg(due.id), '{}') FROM due
         WHERE due.ended_at IS NOT NULL OR due.expires_at <= clock.now
-    ) AS over
+    ) AS session_ids
 FROM clock

@@ -100,7 +100,7 @@ class Demo:
         self._session_id = stuck.create(fleet=issued["cron"], user=User.objects.get(username="olga"))
 
     def play(self) -> None:
-        """A second of job: some jobs acquire, renew or release their locks. Locks held at the start are renewed."""
+        """Plays one second: some jobs acquire, renew or release their locks. Locks held at the start are renewed."""
         for name, (fleet, lease) in self._renewed.items():
             if self._rng.random() < 0.1:
                 run(renew([requests.Renew(digest=self._digests[fleet], name=name, lease_id=lease)]))

@@ -1,4 +1,4 @@
-"""Calls of the API through Django's test client; for tests with the fixture `lane`, also through the fast path."""
+"""Calls of the API through Django's test client; for tests with the fixture `each_path`, also through the fast path."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from locks.api.limits import limits
-from locks.api.usage_flusher import usage
+from locks.api.usage_flusher import usage_flusher
 from tests.octoadmin import http_client
 from tests.octoadmin.batching.both_paths import running_paths
 
@@ -21,39 +21,39 @@ Call = Callable[..., HttpResponse]
 @pytest.fixture(autouse=True)
 def _fresh_process_state() -> None:
     limits.reset()
-    usage.reset()
+    usage_flusher.reset()
 
 
-@pytest.fixture(params=["sync lane", "fast lane"])
-def lane(request: pytest.FixtureRequest) -> Iterator["LaneClient | None"]:
+@pytest.fixture(params=["django", "fast path"])
+def each_path(request: pytest.FixtureRequest) -> Iterator["FastPathClient | None"]:
     """For `usefixtures`: runs the test on both paths. The fast path has its own connections, which see committed rows
     only."""
-    if request.param == "sync lane":
+    if request.param == "django":
         request.getfixturevalue("db")
         yield None
         return
     request.getfixturevalue("committed")
     with asyncio.Runner() as runner:
         running = running_paths()
-        lanes = runner.run(running.__aenter__())
-        yield LaneClient(runner, lanes.port)
+        paths = runner.run(running.__aenter__())
+        yield FastPathClient(runner, paths.port)
         runner.run(running.__aexit__(None, None, None))
 
 
 @dataclass
-class LaneClient:
+class FastPathClient:
     """A synchronous client of a server with the fast path."""
 
     runner: asyncio.Runner
     port: int
 
-    def send(self, method: str, path: str, headers: dict[str, str], body: bytes) -> "LaneResponse":
+    def send(self, method: str, path: str, headers: dict[str, str], body: bytes) -> "FastPathResponse":
         fields = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-        return LaneResponse(self.runner.run(http_client.ask(self.port, method, path, fields, pieces=[body])))
+        return FastPathResponse(self.runner.run(http_client.ask(self.port, method, path, fields, pieces=[body])))
 
 
 @dataclass
-class LaneResponse:
+class FastPathResponse:
     """With the interface of Django's response."""
 
     reply: http_client.Reply
@@ -80,12 +80,13 @@ class LaneResponse:
 @pytest.fixture
 def call(request: pytest.FixtureRequest, operator_token: str) -> Call:
     """call("POST", "/locks/a/acquire", {"ttl_seconds": 60}) with all scopes for locks."""
-    client: LaneClient | None = request.getfixturevalue("lane") if "lane" in request.fixturenames else None
+    is_parametrized = "each_path" in request.fixturenames
+    client: FastPathClient | None = request.getfixturevalue("each_path") if is_parametrized else None
 
     def send(
         method: str, path: str, body: Any = None, *, token: str | None = operator_token, raw: bytes | None = None,
         content_type: str = "application/json", **headers: str,
-    ) -> HttpResponse | LaneResponse:  # fmt: skip
+    ) -> HttpResponse | FastPathResponse:  # fmt: skip
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         data = raw if raw is not None else json.dumps(body).encode() if body is not None else b""

@@ -29,10 +29,10 @@ def test_every_response_conforms_to_the_schema(committed, space, tmp_path):
             # Which cursors were given out, and that some orders are for held locks only, is not in the schema.
             listing["parameters"] = [one for one in listing["parameters"] if one["name"] not in ("cursor", "sort")]
         for body in ("AcquireBody", "AcquireAllBody"):
-            # Whoever tries everything would wait for most of it.
+            # Most generated requests would wait.
             del schema["components"]["schemas"][body]["properties"]["wait_seconds"]
         for body in ("CreateBody", "ChangeBody"):
-            # Nor which addresses may be delivered to.
+            # Which addresses may be delivered to is not in the schema either.
             schema["components"]["schemas"][body]["properties"]["url"] = {"enum": ["https://hooks.example/in"]}
         (tmp_path / "openapi.json").write_text(json.dumps(schema))
         # Rotating or revoking its own token would end the run, and a stream does not end; they have tests of their own.

@@ -8,7 +8,7 @@ import pytest
 from locks.models import Event, Lock, Space
 from tests.conftest import issue
 
-pytestmark = pytest.mark.usefixtures("lane")
+pytestmark = pytest.mark.usefixtures("each_path")
 
 
 def test_acquire_renew_release(call):
@@ -174,11 +174,11 @@ class TestIdempotencyKey:
 
 
 def test_the_limit_of_live_locks_of_a_space(call, space):
-    from locks.api.usage_flusher import usage
+    from locks.api.usage_flusher import usage_flusher
 
     Space.objects.filter(pk=space.pk).update(max_live_locks=1)
     call("POST", "/locks/a/acquire")
-    usage.flush()
+    usage_flusher.flush()
     refused = call("POST", "/locks/b/acquire")
     assert (refused.status_code, refused.json()["code"]) == (403, "lock_limit_exceeded")
     assert not Lock.objects.filter(name="b").exists()

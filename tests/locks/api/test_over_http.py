@@ -25,9 +25,9 @@ curl -X POST https://api.octostore.io/locks/issue-1842/acquire \
 """
 
 
-@pytest.fixture(params=[{}, {"OCTO_BATCHING": "0"}], ids=["fast lane", "sync lane"])
+@pytest.fixture(params=[{}, {"OCTO_BATCHING": "0"}], ids=["fast path", "django"])
 def server(request: pytest.FixtureRequest, committed: None) -> Iterator[RunningServer]:
-    """What is promised holds on both lanes."""
+    """With the fast path, and with Django alone."""
     with running_server(os.environ["DATABASE_URL"], **request.param) as running:
         yield running
 

@@ -10,7 +10,7 @@ from locks.services.audit import Actor
 from tests.conftest import issue
 from tests.locks.engine.time_travel import pass_seconds
 
-pytestmark = pytest.mark.usefixtures("lane")
+pytestmark = pytest.mark.usefixtures("each_path")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from django.db import connection, transaction
 from django.db.models import Sum
 
 from locks.api.usage_counters import usage_counters
-from locks.api.usage_flusher import usage
+from locks.api.usage_flusher import usage_flusher
 from locks.engine.execution import run
 from locks.engine.maintenance import sweep
 from locks.events.history.histogram import bucket_of, percentile
@@ -46,12 +46,12 @@ def _lively(call) -> None:
 
 @pytest.mark.usefixtures("committed", "_lively")
 def test_everything_is_counted_once() -> None:
-    usage.flush()
+    usage_flusher.flush()
     wait_for_open_transactions()
     run(rollup())
     expected = {"acquired": 5, "released": 2, "expired": 1, "forced": 1, "renewed": 2, "refused": 3}
     assert totals() == expected
-    usage.flush()
+    usage_flusher.flush()
     run(rollup())
     assert totals() == expected
     assert StatsHistogram.objects.filter(measure="hold").aggregate(n=Sum("count"))["n"] == 4
@@ -106,7 +106,7 @@ def test_a_refusal_writes_nothing_until_the_flush(call) -> None:
     for _ in range(50):
         call("POST", "/locks/a/acquire")
     assert not StatsMinute.objects.exists()
-    usage.flush()
+    usage_flusher.flush()
     assert totals() == {"refused": 50}
     assert StatsContention.objects.aggregate(n=Sum("refused"))["n"] == 50
     assert Event.objects.filter(kind="acquired").count() == 1
@@ -117,7 +117,7 @@ def test_reading_a_held_lock_is_no_refusal(call) -> None:
     call("POST", "/locks/a/acquire")
     call("GET", "/locks/a")
     call("GET", "/locks")
-    usage.flush()
+    usage_flusher.flush()
     assert totals() == {}
 
 
@@ -126,7 +126,7 @@ def test_waits_are_counted_with_their_length(space) -> None:
     now = datetime.now(UTC)
     for milliseconds in (10, 10, 1000):
         usage_counters.count_wait(space_id=space.pk, now=now, milliseconds=milliseconds)
-    usage.flush()
+    usage_flusher.flush()
     assert totals() == {"waited": 3}
     buckets = dict(StatsHistogram.objects.filter(measure="wait").values_list("bucket", "count"))
     assert buckets == {bucket_of(10): 2, bucket_of(1000): 1}
@@ -139,7 +139,7 @@ def test_waits_and_refusals_of_a_name_add_up(call, space) -> None:
     now = datetime.now(UTC)
     for milliseconds in (10, 1000):
         usage_counters.count_wait(space_id=space.pk, now=now, milliseconds=milliseconds, name="a")
-    usage.flush()
+    usage_flusher.flush()
     row = StatsContention.objects.filter(name="a").aggregate(
         refused=Sum("refused"), waited=Sum("waited"), waited_ms=Sum("waited_ms")
     )

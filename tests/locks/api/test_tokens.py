@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from locks.api.usage_flusher import usage
+from locks.api.usage_flusher import usage_flusher
 from locks.dashboard.tokens.queries import find_token
 from locks.models import Event, Lock, Space, Token
 from locks.services import teams, tokens
@@ -122,7 +122,7 @@ def test_each_token_has_its_creator_last_use_and_number_of_leases(call, managing
     )  # fmt: skip
     for name in ("a", "b"):
         call("POST", f"/locks/{name}/acquire", token=managing, **{"User-Agent": "octo/1.0"})
-    usage.flush()
+    usage_flusher.flush()
     listed = {token["name"]: token for token in call("GET", "/tokens", token=managing).json()["tokens"]}
     own, other = listed["manager"], listed["ci"]
     assert (own["created_by"], own["live_leases"]) == (None, 2)
@@ -248,11 +248,11 @@ def test_a_lease_survives_the_rotation_of_its_token(call, worker_token):
 def test_the_last_use_is_recorded_without_delaying_the_request(call, worker_token):
     call("GET", "/locks/a", token=worker_token, **{"User-Agent": "octo/1.0"})
     assert Token.objects.get(name="worker").last_used_at is None
-    usage.flush()
+    usage_flusher.flush()
     used = Token.objects.get(name="worker")
     assert (used.last_used_address, used.last_used_agent) == ("127.0.0.1", "octo/1.0")
     call("GET", "/locks/a", token=worker_token, **{"User-Agent": "octo/2.0"})
-    usage.flush()
+    usage_flusher.flush()
     assert Token.objects.get(name="worker").last_used_agent == "octo/1.0"
 
 

@@ -49,8 +49,8 @@ class Worker:
         assert presented is not None
         self.digest = presented.digest.hex()
 
-    def takes(self, name: str, **terms) -> results.Acquired:
-        (outcome,) = run(acquire([requests.Acquire(digest=self.digest, name=name, **terms)]))
+    def takes(self, name: str, **options) -> results.Acquired:
+        (outcome,) = run(acquire([requests.Acquire(digest=self.digest, name=name, **options)]))
         assert outcome.verdict == "acquired"
         return outcome
 

@@ -1,4 +1,4 @@
-"""The break-glass console shows everything but secrets, and changes nothing the engine alone may change."""
+"""The admin console shows everything but secrets, and changes nothing that only the engine may change."""
 
 import pytest
 
@@ -83,7 +83,7 @@ def confirmed(*locks, **changes):
     return chosen(*locks, **{"shown": shown, "reason": "stuck", "lock_delay_seconds": "0", **changes})
 
 
-def test_locks_are_taken_by_force_with_a_reason_and_on_the_record(worker, visit, root):
+def test_locks_are_force_released_with_a_reason_and_an_event(worker, visit, root):
     worker.takes("a", owner="runner-1")
     worker.takes("b", owner="runner-2")
     browser = visit(root)
@@ -100,7 +100,7 @@ def test_locks_are_taken_by_force_with_a_reason_and_on_the_record(worker, visit,
     ]  # fmt: skip
 
 
-def test_nothing_is_taken_without_a_reason_or_from_whoever_was_not_shown(worker, visit, root):
+def test_nothing_is_released_without_a_reason_or_if_the_holder_was_not_shown(worker, visit, root):
     worker.takes("a", owner="runner-1")
     lock = Lock.objects.get()
     browser = visit(root)
@@ -114,13 +114,13 @@ def test_nothing_is_taken_without_a_reason_or_from_whoever_was_not_shown(worker,
     assert not Event.objects.filter(kind="force_released").exists()
 
 
-def test_what_is_free_cannot_be_taken(worker, visit, root):
+def test_a_free_lock_cannot_be_force_released(worker, visit, root):
     worker.gives_back("a", worker.takes("a").lease_id)
     reply = visit(root).post(LOCKS, confirmed(Lock.objects.get()), follow=True)
     assert "None of these locks is held" in reply.content.decode()
 
 
-def test_staff_who_may_only_look_cannot_take_anything(worker, visit, alice):
+def test_staff_with_the_view_permission_cannot_force_release(worker, visit, alice):
     from django.contrib.auth.models import Permission
 
     worker.takes("a")
@@ -133,11 +133,11 @@ def test_staff_who_may_only_look_cannot_take_anything(worker, visit, alice):
     assert not Event.objects.filter(kind="force_released").exists()
 
 
-def test_people_of_a_team_do_not_get_in(visit, alice):
+def test_members_of_a_team_have_no_access(visit, alice):
     assert visit(alice).get("/admin/").status_code == 302
 
 
-def test_its_door_is_the_dashboards(client, root, alice, visit):
+def test_it_signs_in_through_the_dashboard(client, root, alice, visit):
     reply = client.get("/admin/", follow=True)
     assert reply.redirect_chain[-1][0] == "/ui/sign-in?next=%2Fadmin%2F"
     assert client.post("/admin/login/", {"username": "root", "password": "x"}).status_code == 302
@@ -174,7 +174,7 @@ def person_events():
     ]
 
 
-def test_what_is_done_to_people_is_on_the_record(visit, root, alice):
+def test_changes_of_users_are_recorded(visit, root, alice):
     browser = visit(root)
     new = {"username": "nora", "usable_password": "true", "password1": "long enough 1", "password2": "long enough 1"}
     assert browser.post("/admin/locks/user/add/", new).status_code == 302
@@ -196,7 +196,7 @@ def test_a_password_that_a_superuser_sets_ends_every_session(visit, root, alice)
     assert (kind, who, detail["person"], detail["sessions_ended"]) == ("password_changed", "root", "alice", 1)
 
 
-def test_rights_are_given_with_a_fresh_proof_only(later, root, alice):
+def test_changing_permissions_requires_reauthentication(later, root, alice):
     browser = later(root)
     address, form = f"/admin/locks/user/{alice.pk}/change/", form_of(alice, is_superuser="on")
     assert browser.post(address, form).status_code == 403
@@ -207,7 +207,7 @@ def test_rights_are_given_with_a_fresh_proof_only(later, root, alice):
     assert alice.is_superuser
 
 
-def test_passwords_are_set_with_a_fresh_proof_only(later, root, alice):
+def test_setting_a_password_requires_reauthentication(later, root, alice):
     browser = later(root)
     address, before = f"/admin/locks/user/{alice.pk}/password/", alice.password
     assert browser.get(address).status_code == 403
@@ -218,7 +218,7 @@ def test_passwords_are_set_with_a_fresh_proof_only(later, root, alice):
     assert (alice.password, person_events()) == (before, [])
 
 
-def test_taking_a_password_away_is_on_the_record(visit, root, alice):
+def test_removing_a_password_is_recorded(visit, root, alice):
     address = f"/admin/locks/user/{alice.pk}/password/"
     visit(root).post(address, {"usable_password": "false", "unset-password": "yes"})
     alice.refresh_from_db()
@@ -226,7 +226,7 @@ def test_taking_a_password_away_is_on_the_record(visit, root, alice):
     assert (alice.has_usable_password(), kind, who, detail["person"]) == (False, "password_changed", "root", "alice")
 
 
-def test_whoever_is_made_inactive_is_out_for_good(visit, root, olga):
+def test_a_user_who_is_made_inactive_loses_every_session(visit, root, olga):
     elsewhere = visit(olga)
     browser, address = visit(root), f"/admin/locks/user/{olga.pk}/change/"
     browser.post(address, inactive(olga))
@@ -275,12 +275,12 @@ def test_the_last_admin_of_a_team_is_not_made_inactive(visit, root, blue, red, a
         ({"email": "ALICE@example.com"}, "This e-mail address is taken."),
     ],
 )
-def test_what_somebody_else_has_is_refused_in_one_sentence(visit, root, alice, olga, taken, sentence):
+def test_a_name_or_address_that_is_taken_is_refused_in_one_sentence(visit, root, alice, olga, taken, sentence):
     page = visit(root).post(f"/admin/locks/user/{olga.pk}/change/", form_of(olga, **taken)).content.decode()
     assert (page.count(sentence), "Another user signs in" in page, "Constraint" in page) == (1, False, False)
 
 
-def test_nobody_is_named_like_an_address_of_somebody_else(visit, root, alice):
+def test_a_user_name_cannot_be_the_address_of_another_user(visit, root, alice):
     alice.email = "alice@example.com"
     alice.save()
     words = {"usable_password": "true", "password1": "long enough 1", "password2": "long enough 1"}
@@ -288,7 +288,7 @@ def test_nobody_is_named_like_an_address_of_somebody_else(visit, root, alice):
     assert (reply.status_code, "Another user signs in as" in reply.content.decode()) == (200, True)
 
 
-def test_nobody_is_deleted(visit, root, alice):
+def test_users_are_not_deleted(visit, root, alice):
     assert visit(root).post(f"/admin/locks/user/{alice.pk}/delete/", {"post": "yes"}).status_code == 403
 
 

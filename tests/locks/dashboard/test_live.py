@@ -58,31 +58,31 @@ def listen(server):
 
 
 def events(stream: http.client.HTTPResponse) -> Iterator[str]:
-    """Raises where a stream ends that has not said so."""
+    """Fails if the stream ends without the event `gone`."""
     for line in stream:
         if line.startswith(b"event: "):
             yield line[7:].strip().decode()
     raise AssertionError("the stream has ended")
 
 
-def test_a_member_hears_of_changes_and_that_it_still_listens(listen, server, victor, space, worker_token):
+def test_a_member_gets_changes_and_heartbeats(listen, server, victor, space, worker_token):
     with closing(listen(cookie_of(victor))) as stream:
         assert (stream.status, stream.headers["Content-Type"]) == (200, "text/event-stream")
         heard = events(stream)
         assert next(heard) == "beat"
-        # What it looks for once it listens is over by then.
+        # The first poll, which only remembers the present values, is over by then.
         time.sleep(1.5)
         api = server.api(worker_token)
         held = api.call("POST", "/locks/job/acquire", {"ttl_seconds": 60}).json()
         assert next(event for event in heard if event != "beat") == "changed"
         api.call("POST", "/locks/job/renew", {"lease_id": held["lease_id"]})
         assert next(event for event in heard if event != "beat") == "changed"
-        # What it polled for once it listens may have come later, and counts as well.
+        # A later poll may have found another change.
         assert next(event for event in heard if event != "changed") == "beat"
 
 
 @pytest.mark.parametrize("lost", ["membership", "space"])
-def test_whoever_is_removed_loses_the_stream_at_once(listen, alice, victor, space, blue, lost):
+def test_a_removed_member_loses_the_stream_at_once(listen, alice, victor, space, blue, lost):
     with closing(listen(cookie_of(victor))) as stream:
         heard = events(stream)
         assert next(heard) == "beat"
@@ -93,11 +93,11 @@ def test_whoever_is_removed_loses_the_stream_at_once(listen, alice, victor, spac
             Space.objects.create(team=blue, slug="other", name="Other")
             spaces.archive(actor=actor, by=alice, space=space, release=False)
         before = list(takewhile(lambda event: event != "gone", heard))
-        # It looks every second; on a slow machine a beat may come first, which it does every five.
+        # Access is checked every second, and a beat is sent every five; on a slow machine one may come first.
         assert before.count("beat") <= 2
 
 
-def test_everybody_else_finds_nothing(listen, bob, space):
+def test_others_find_nothing(listen, bob, space):
     assert listen().status == 404
     assert listen("sessionid=made-up").status == 404
     assert listen(cookie_of(bob)).status == 404

@@ -102,13 +102,13 @@ def test_held_far_longer_than_usual(worker, visit, victor, url):
         past_holds(name, *holds)
     worker.takes("fresh", ttl_seconds=7200)
     assert run(compute_hold_baselines()) == 3
-    assert run(compute_hold_baselines()) == 0, "a hold is judged once"
+    assert run(compute_hold_baselines()) == 0, "a hold gets its baseline once"
     reply = visit(victor).get(url)
     assert reasons(reply) == {"late": ["long_hold"]}
     assert "; its last 6 holds: p50 2 min 00 s, p90 4 min 00 s." in sentences(reply)
 
 
-def test_the_next_hold_is_judged_anew_and_old_judgements_are_forgotten(worker, visit, victor, url):
+def test_the_next_hold_gets_its_own_baseline_and_old_baselines_are_purged(worker, visit, victor, url):
     held = worker.takes("late", ttl_seconds=7200)
     age("late", seconds=1800)
     past_holds("late", 1, 1, 1, 1, 1)

@@ -78,12 +78,12 @@ class Worker:
                 self.beliefs[lease.name, lease.fencing_token] = (since, renewed.expires_at)
 
     def release(self):
-        self.let_go(1)
+        self.release_some(1)
 
     def release_all(self):
-        self.let_go(len(self.leases))
+        self.release_some(len(self.leases))
 
-    def let_go(self, few: int) -> None:
+    def release_some(self, few: int) -> None:
         leases = [self.leases.pop() for _turn in range(min(few, len(self.leases)))]
         digest = self.engine.digest
         batch = [requests.Release(digest=digest, name=lease.name, lease_id=lease.lease_id) for lease in leases]
@@ -96,7 +96,7 @@ class Worker:
             self.acknowledged["force_released"] += answer.verdict == "released"
 
     def idle(self):
-        """Now and then for so long that what it holds runs out."""
+        """Sometimes so long that its leases expire."""
         time.sleep(1.1 if self.random.random() < 0.1 else 0.01)
 
 

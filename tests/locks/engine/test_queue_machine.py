@@ -1,4 +1,4 @@
-"""Sessions and lines, through any sequence of events that Hypothesis can think of.
+"""Sessions and queues, through any sequence of events that Hypothesis can think of.
 
 One live holder, rising fencing tokens, first come first served among the waiters that are present, no lock handed over
 twice, and no lock free while a request waits. Time passes in steps of 100 s; leases and sessions last 150 or 250 s.

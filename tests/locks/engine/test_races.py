@@ -1,4 +1,4 @@
-"""Two workers at one lock: the second had to wait for the first, and is answered rightly all the same.
+"""Two workers at one lock: the second had to wait for the first, and still gets the right answer.
 
 The first one's transaction is kept open, which nothing in the product ever does, so that every race can be held
 still at its worst moment.
@@ -27,7 +27,7 @@ def other(committed):
 
 @pytest.fixture
 def expired(engine):
-    """A name whose lease ran out ten seconds ago, unnoticed."""
+    """A name whose lease expired ten seconds ago and was not swept."""
     lease = engine.acquire("deploy", ttl_seconds=10, owner="old")
     pass_seconds(20)
     return lease
@@ -49,7 +49,7 @@ def work_on(name: str) -> None:
     Lock.objects.select_for_update(no_key=True).get(name=name)
 
 
-# Until a lease runs out that must not have run out before the test got so far.
+# The TTL of a lease that must not expire before the test has reached that point.
 SOON = 6
 
 
@@ -385,7 +385,7 @@ class TestAcquireAll:
 
 
 def sweep(name: str) -> None:
-    """Records the end of a lease that ran out, and frees its row, as the sweep does."""
+    """Records the end of an expired lease and frees its row, as the sweep does."""
     with connection.cursor() as cursor:
         cursor.execute(
             """

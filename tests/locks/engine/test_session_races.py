@@ -65,7 +65,7 @@ def test_a_keepalive_in_progress_counts(engine, other, session):
         assert engine.keep_alive(session).verdict == "kept_alive"
         while other.now() <= wait_for:
             time.sleep(0.01)
-        # By every snapshot the session is over now; only who waits for the keepalive learns better.
+        # Every snapshot shows the session as over; only a statement that waits for the keepalive sees that it is not.
         second = other.run_blocked(engine.acquire, "deploy", owner="second")
     answer = second.result(MAX_WAIT)
     assert (answer.verdict, answer.owner) == ("held", "first")
@@ -171,7 +171,7 @@ def test_all_locks_of_a_session_end_in_one_commit(engine, living, ends):
 
 
 def test_a_lock_that_another_session_acquired_meanwhile_is_not_ended(engine, other, living):
-    """Its row is waited for; by then it is tied to a session of theirs."""
+    """The statement waits for its row, which is then bound to another session."""
     theirs = engine.open_session(owner="second").session_id
     with transaction.atomic():
         engine.force_release("deploy")

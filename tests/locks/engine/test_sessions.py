@@ -27,7 +27,7 @@ def session(engine):
 
 @pytest.fixture
 def dead(engine, session):
-    """A session that ran out, unnoticed, under a lease that would have lasted for an hour."""
+    """A session that has expired and was not swept, and a lease bound to it with a TTL of an hour."""
     lease = engine.acquire("deploy", ttl_seconds=3600, session_id=session)
     pass_seconds(31)
     return lease
@@ -105,22 +105,22 @@ class TestEffectiveExpiry:
     """For others it is the earlier of lease and session; the holder gets the expiry of the lease alone."""
 
     @pytest.fixture
-    def tied(self, engine, session):
+    def bound_lease(self, engine, session):
         return engine.acquire("deploy", ttl_seconds=3600, session_id=session, lock_delay_seconds=5)
 
-    def test_inspect_and_lists_show_the_expiry_of_the_session(self, engine, session, tied):
+    def test_inspect_and_lists_show_the_expiry_of_the_session(self, engine, session, bound_lease):
         ends_at = Session.objects.get(pk=session).expires_at
-        assert tied.expires_at > ends_at
+        assert bound_lease.expires_at > ends_at
         for sort in ("name", "expires_at", "acquired_at"):
             (row,) = run(listing(requests.Listing(digest=engine.digest, sort=sort)))
             assert (row.status, row.expires_at, row.available_at) == ("held", ends_at, ends_at + timedelta(seconds=5))
         assert engine.inspect("deploy").expires_at == ends_at
         assert engine.keep_alive(session).expires_at == engine.inspect("deploy").expires_at > ends_at
 
-    def test_a_force_release_shows_it_too(self, engine, session, tied):
+    def test_a_force_release_shows_it_too(self, engine, session, bound_lease):
         assert engine.force_release("deploy").expires_at == Session.objects.get(pk=session).expires_at
 
-    def test_a_held_answer_shows_it_too(self, engine, session, tied):
+    def test_a_held_answer_shows_it_too(self, engine, session, bound_lease):
         ends_at = Session.objects.get(pk=session).expires_at
         assert engine.acquire("deploy").expires_at == ends_at
         blocker, _ = engine.acquire_all(["deploy", "other"])
@@ -130,7 +130,7 @@ class TestEffectiveExpiry:
         lease = engine.acquire("deploy", ttl_seconds=20, session_id=session)
         assert engine.inspect("deploy").expires_at == lease.expires_at
 
-    def test_the_list_is_sorted_by_it(self, engine, session, tied):
+    def test_the_list_is_sorted_by_it(self, engine, session, bound_lease):
         engine.acquire("later", ttl_seconds=600)
         engine.acquire("sooner", ttl_seconds=20)
         listed = run(listing(requests.Listing(digest=engine.digest, sort="expires_at")))

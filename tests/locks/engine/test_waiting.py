@@ -86,7 +86,7 @@ class TestEnqueue:
             requests.Enqueue(digest=server.engine.digest, name="deploy", owner=owner, server_id=server.id, wait_ms=1000)
             for owner in "abc"
         ]
-        assert [placed.position for placed in run(enqueue(waits))] == [1, 2, 3]
+        assert [entry.position for entry in run(enqueue(waits))] == [1, 2, 3]
         assert list(Waiter.objects.order_by("queue_seq").values_list("owner", flat=True)) == ["a", "b", "c"]
 
     def test_a_free_lock_is_not_waited_for(self, server, held):

@@ -295,7 +295,7 @@ def test_fifty_workers_are_served_in_order_of_arrival(lock, dying):
 
 @pytest.mark.parametrize("key", [None, "k"])
 def test_waiters_of_a_server_that_stalled_return_to_their_positions(lock, key):
-    """ConcurrentSession it counted as gone, its lock was dissolved and a newcomer has the lock."""
+    """Meanwhile it counted as gone, the queue was cleared and a later request got the lock."""
     with running_server(os.environ["DATABASE_URL"]) as other:
         waiter = lock.enqueue("patient", server=other, key=key)
         stalled = ServerProcess.objects.filter(pk=lock.waiters().get().server_id)
@@ -307,12 +307,12 @@ def test_waiters_of_a_server_that_stalled_return_to_their_positions(lock, key):
                 ).exists()
             )
             lock.release()
-            newcomer = lock.acquire(owner="new")
-            assert newcomer["status"] == "acquired"
+            later = lock.acquire(owner="new")
+            assert later["status"] == "acquired"
         finally:
             os.killpg(other.process.pid, signal.SIGCONT)
         until(lambda: lock.waiters().exists())
-        lock.release(newcomer["lease_id"])
+        lock.release(later["lease_id"])
         assert waiter.answer()[1]["status"] == "acquired"
     assert verified()
 

@@ -84,14 +84,14 @@ def test_a_client_that_disconnects_before_its_batch_gets_no_lease(
         first = await paths.acquire("busy")
         await paths.call("POST", "/locks/busy/release", {"lease_id": first.json["lease_id"]})
         async with row_locked("busy"):
-            under_way = asyncio.create_task(paths.acquire("busy"))
+            in_progress = asyncio.create_task(paths.acquire("busy"))
             await until_blocked()
             async with connected(paths.port) as (_, writer):
                 writer.write(head_of("POST", "/locks/abandoned/acquire", paths.request_parts()[0]))
                 (turn,) = await paths.until_waiting(1)
             while turn.disconnect is None or not turn.disconnect.done():  # noqa: ASYNC110 -- set by the batcher
                 await asyncio.sleep(0.001)
-        assert (await under_way).json["status"] == "acquired"
+        assert (await in_progress).json["status"] == "acquired"
         assert (await paths.call("GET", "/locks/abandoned")).json["status"] == "free"
 
     on_paths(worker_token, scenario)

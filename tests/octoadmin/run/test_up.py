@@ -59,18 +59,18 @@ class Up:
     errors: Path
 
     @property
-    def said(self) -> str:
+    def stdout(self) -> str:
         return self.output.read_text()
 
     @property
-    def complained(self) -> str:
+    def stderr(self) -> str:
         return self.errors.read_text()
 
     def wait_for(self, words: str) -> None:
         deadline = time.monotonic() + STARTING_SECONDS
-        while words not in self.said + self.complained:
-            assert self.process.poll() is None, f"it ended: {self.complained}"
-            assert time.monotonic() < deadline, f"no {words!r} in: {self.said} {self.complained}"
+        while words not in self.stdout + self.stderr:
+            assert self.process.poll() is None, f"it ended: {self.stderr}"
+            assert time.monotonic() < deadline, f"no {words!r} in: {self.stdout} {self.stderr}"
             time.sleep(0.05)
 
     def health(self) -> int:
@@ -163,7 +163,7 @@ def stage() -> Iterator[Stage]:
         first.wait_for(SERVING)
         people = people_in(directory)
         assert len(people) == 1
-        stage = Stage(data=directory, running=first, first_words=first.said, people=people)
+        stage = Stage(data=directory, running=first, first_words=first.stdout, people=people)
         yield stage
         stage.running.process.terminate()
         stage.running.ended()
@@ -198,10 +198,10 @@ def test_a_signal_stops_everything_and_a_later_run_shows_no_secret(
     assert running.ended() == 0
     again = stage.restart()
     assert again.health() == 200
-    assert f"http://127.0.0.1:{again.port}\n" in again.said
-    assert str(stage.data) in again.said
-    assert "octo_" not in again.said + again.complained
-    assert "Sign in" not in again.said
+    assert f"http://127.0.0.1:{again.port}\n" in again.stdout
+    assert str(stage.data) in again.stdout
+    assert "octo_" not in again.stdout + again.stderr
+    assert "Sign in" not in again.stdout
 
 
 def test_ctrl_c_twice_stops_at_once_and_loses_nothing(stage: Stage, running: Up) -> None:
@@ -227,7 +227,7 @@ def test_everything_stops_when_a_child_is_killed_and_the_next_run_has_the_data(
 ) -> None:
     running.child(which).kill()
     assert running.ended() == 1
-    assert f"{name} ended (killed by SIGKILL)" in running.complained
+    assert f"{name} ended (killed by SIGKILL)" in running.stderr
     stage.restart()
     assert people_in(stage.data) == stage.people
 
@@ -272,24 +272,24 @@ def test_a_signal_is_honoured_while_it_is_still_starting(data: Path, number: sig
     up.wait_for(moment)
     up.process.send_signal(number)
     assert up.ended() == 0
-    assert "Traceback" not in up.complained
+    assert "Traceback" not in up.stderr
 
 
 def test_a_second_up_on_the_same_data_is_rejected_and_names_the_first(running: Up) -> None:
     second = start(running.data)
     assert second.process.wait(STARTING_SECONDS) == 1
-    assert f"process {running.process.pid}, http://127.0.0.1:{running.port}" in second.complained
-    assert "OCTO_DATA_DIR" in second.complained
-    assert second.complained.count("\n") == 1
+    assert f"process {running.process.pid}, http://127.0.0.1:{running.port}" in second.stderr
+    assert "OCTO_DATA_DIR" in second.stderr
+    assert second.stderr.count("\n") == 1
     assert running.health() == 200
 
 
 def test_a_taken_port_is_named_before_anything_is_started(data: Path, running: Up) -> None:
     up = start(data, port=running.port)
     assert up.failed_to_start()
-    assert f"Port {running.port} on 127.0.0.1 is taken" in up.complained
-    assert f"PORT={running.port + 1}" in up.complained
-    assert up.complained.count("\n") == 1
+    assert f"Port {running.port} on 127.0.0.1 is taken" in up.stderr
+    assert f"PORT={running.port + 1}" in up.stderr
+    assert up.stderr.count("\n") == 1
     assert not (data / "postgres").exists()
 
 
@@ -300,10 +300,10 @@ def test_an_unreachable_database_is_reported_without_the_password(data: Path) ->
         SECRET_KEY="x" * 50,
     )
     assert up.failed_to_start()
-    assert "Connection refused" in up.complained
-    assert "Set DATABASE_URL" in up.complained
-    assert "kept-secret" not in up.complained
-    assert "Traceback" not in up.complained
+    assert "Connection refused" in up.stderr
+    assert "Set DATABASE_URL" in up.stderr
+    assert "kept-secret" not in up.stderr
+    assert "Traceback" not in up.stderr
 
 
 def test_a_broken_cluster_is_reported_with_its_log(data: Path) -> None:
@@ -315,12 +315,12 @@ def test_a_broken_cluster_is_reported_with_its_log(data: Path) -> None:
     (data / "postgres").chmod(0o700)
     up = start(data)
     assert up.failed_to_start()
-    assert "The embedded PostgreSQL did not start" in up.complained
-    assert str(data / "logs" / "postgres.log") in up.complained
-    assert "Traceback" not in up.complained
+    assert "The embedded PostgreSQL did not start" in up.stderr
+    assert str(data / "logs" / "postgres.log") in up.stderr
+    assert "Traceback" not in up.stderr
 
 
 def test_an_address_of_another_machine_is_rejected(data: Path) -> None:
     up = start(data, HOST="192.0.2.1")
     assert up.failed_to_start()
-    assert "HOST=192.0.2.1 is not an address of this machine" in up.complained
+    assert "HOST=192.0.2.1 is not an address of this machine" in up.stderr
