@@ -69,27 +69,27 @@ def rollup() -> str:
 
 
 @shared_task(base=RecordedTask)
-def release_batch(batch_id: int) -> str:
+def run_bulk_release(batch_id: int) -> str:
     """Works on a confirmed bulk release for BULK_RELEASE_SECONDS, and queues itself again if there is more to do."""
     end = time.monotonic() + BULK_RELEASE_SECONDS
     while bulk_release.release_next_chunk(batch_id):
         if time.monotonic() > end:
-            release_batch.delay(batch_id)
+            run_bulk_release.delay(batch_id)
             return f"batch {batch_id} continues"
     return f"batch {batch_id} done"
 
 
 @shared_task(base=RecordedTask)
-def resume_releases() -> str:
+def resume_bulk_releases() -> str:
     """Bulk releases whose worker was killed, or whose message was lost."""
     batches = bulk_release.requeue_stalled()
     for batch_id in batches:
-        release_batch.delay(batch_id)
+        run_bulk_release.delay(batch_id)
     return f"{len(batches)} resumed"
 
 
 @shared_task(base=RecordedTask)
-def notice_stuck() -> str:
+def detect_stuck() -> str:
     """Computes hold baselines for locks that are held for long, and counts stuck locks."""
     baselines = run(compute_hold_baselines())
     return f"{baselines} hold baselines, {count_stuck()} stuck"

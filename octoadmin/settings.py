@@ -169,8 +169,8 @@ CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "locks.tasks.sweep", "schedule": 1.0, "options": {"expires": 5}},
     "deliveries": {"task": "locks.tasks.deliveries", "schedule": 1.0, "options": {"expires": 5}},
     "rollup": {"task": "locks.tasks.rollup", "schedule": 60.0, "options": {"expires": 60}},
-    "resume_releases": {"task": "locks.tasks.resume_releases", "schedule": 5.0, "options": {"expires": 5}},
-    "notice_stuck": {"task": "locks.tasks.notice_stuck", "schedule": 15.0, "options": {"expires": 15}},
+    "resume_bulk_releases": {"task": "locks.tasks.resume_bulk_releases", "schedule": 5.0, "options": {"expires": 5}},
+    "detect_stuck": {"task": "locks.tasks.detect_stuck", "schedule": 15.0, "options": {"expires": 15}},
     "retention": {"task": "locks.tasks.retention", "schedule": 3600.0, "options": {"expires": 3600}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")

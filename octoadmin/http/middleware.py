@@ -17,6 +17,8 @@ from django.utils.log import log_response
 from locks.api.errors import RETRY_AFTER_SECONDS, invalid_input, new_request_id, unavailable
 from locks.api.exceptions import respond
 from locks.async_responses import AsyncResponse
+from locks.engine.execution import Unavailable
+from locks.engine.retry import RetriesExhausted
 from octoadmin.http.request_log import PAGES, REQUEST_ID, log_request
 
 GetResponse = Callable[[HttpRequest], HttpResponseBase]
@@ -58,7 +60,7 @@ class RequestContextMiddleware:
             structlog.contextvars.clear_contextvars()
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        if not isinstance(exception, OperationalError | InterfaceError):
+        if not isinstance(exception, OperationalError | InterfaceError | Unavailable | RetriesExhausted):
             return None
         if _is_page(request):
             response = _unavailable_page(request)

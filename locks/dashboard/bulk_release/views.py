@@ -110,7 +110,7 @@ def stop(request: HttpRequest, space_context: SpaceContext, number: int) -> Http
 
 def _start(batch_id: int) -> None:
     try:
-        current_app.send_task("locks.tasks.release_batch", [batch_id])
+        current_app.send_task("locks.tasks.run_bulk_release", [batch_id])
     except (OperationalError, OSError) as error:
         # The scheduler queues it again.
         _log.warning("bulk release could not be queued", batch=batch_id, error=str(error))

@@ -13,6 +13,9 @@ from django.template import engines
 from django.test import Client
 from django.urls import path
 
+from locks.engine.execution import Unavailable
+from locks.engine.retry import RetriesExhausted
+
 pytestmark = pytest.mark.urls(__name__)
 
 POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
@@ -47,6 +50,14 @@ def with_broken_cursor(_request: HttpRequest) -> HttpResponse:
     raise InterfaceError("cursor already closed")
 
 
+def with_failed_operation(_request: HttpRequest) -> HttpResponse:
+    raise Unavailable("canceling statement due to lock timeout")
+
+
+def with_exhausted_retries(_request: HttpRequest) -> HttpResponse:
+    raise RetriesExhausted("acquire")
+
+
 def broken(_request: HttpRequest) -> HttpResponse:
     raise ZeroDivisionError
 
@@ -62,6 +73,8 @@ urlpatterns = [
     path("without-database", without_database),
     path("with-broken-cursor", with_broken_cursor),
     path("ui/without-database", without_database),
+    path("ui/with-failed-operation", with_failed_operation),
+    path("ui/with-exhausted-retries", with_exhausted_retries),
     path("broken", broken),
 ]
 
@@ -145,8 +158,9 @@ def test_without_the_database_the_api_answers_503(client: Client, caplog: pytest
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
-def test_without_the_database_a_page_reports_it_and_reloads(client: Client) -> None:
-    reply = client.get("/ui/without-database")
+@pytest.mark.parametrize("page", ["without-database", "with-failed-operation", "with-exhausted-retries"])
+def test_without_the_database_a_page_reports_it_and_reloads(client: Client, page: str) -> None:
+    reply = client.get(f"/ui/{page}")
     text = reply.content.decode()
     assert (reply.status_code, reply["Retry-After"]) == (503, "1")
     assert reply["Content-Type"] == "text/html; charset=utf-8"
