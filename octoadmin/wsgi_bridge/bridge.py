@@ -14,6 +14,7 @@ from django.http.response import HttpResponseBase
 
 from locks.api.errors import ApiError, internal_error, new_request_id, overloaded
 from locks.async_responses import AsyncResponse, DeferredResponse, LoopStreamingResponse
+from locks.services.networks import network_of
 from locks.system_state.db_health import drop_dead_connection
 from octoadmin.http.asgi_types import CLIENT_GONE_STATUS, ClientGone, Headers, Receive, Scope, Send
 from octoadmin.http.deferred import send_deferred, send_response
@@ -124,7 +125,7 @@ class WSGIBridge:
                 await send({"type": "http.response.body", "body": answer.body})
             return answer
         finally:
-            self._bodies.give_back(len(body))
+            self._bodies.give_back(network_of(environ.get("REMOTE_ADDR")), len(body))
 
     async def _run(self, environ: Environ, threads: Threads) -> Answer:
         try:
