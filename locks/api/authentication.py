@@ -17,10 +17,10 @@ from locks.models import Token
 from locks.token_format import PresentedToken
 
 
-def presented_token(request: Any) -> PresentedToken:
-    """Of a request of Django or DRF."""
-    address = request.META.get("REMOTE_ADDR")
-    scheme, _, credentials = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+def check_credentials(authorization: str, address: str | None) -> PresentedToken:
+    """Raises ApiError for what the head alone shows: no token, a malformed one, or too many invalid ones from the address.
+    Takes nothing from the token's limit."""
+    scheme, _, credentials = authorization.partition(" ")
     if scheme.lower() != "bearer" or not credentials:
         raise authentication_required()
     presented = token_format.parse(credentials.strip())
@@ -28,6 +28,12 @@ def presented_token(request: Any) -> PresentedToken:
     if presented is None:
         limits.record_failure(address, None)
         raise authentication_failed()
+    return presented
+
+
+def presented_token(request: Any) -> PresentedToken:
+    """Of a request of Django or DRF."""
+    presented = check_credentials(request.META.get("HTTP_AUTHORIZATION", ""), request.META.get("REMOTE_ADDR"))
     limits.check_token(presented.digest)
     structlog.contextvars.bind_contextvars(token=presented.public_id)
     return presented

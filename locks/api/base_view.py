@@ -42,6 +42,7 @@ class ApiView(APIView):
     renderer_classes = (JSONRenderer,)
     # OPTIONS would describe parsers and renderers that are not used here.
     metadata_class = None
+    max_body = MAX_BODY
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> tuple[BaseRenderer, str]:
         """Always JSON, whatever the Accept header says."""
@@ -107,8 +108,6 @@ class LockApiView(ApiView):
             "request_id": request_id(request),
             "address": request.META.get("REMOTE_ADDR"),
         }
-
-    max_body = MAX_BODY
 
     def body(self, request: Request, decoder: "msgspec.json.Decoder[Message]") -> Message:
         return parse_body(request._request, decoder, max_size=self.max_body)

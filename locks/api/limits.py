@@ -1,6 +1,6 @@
 """Rate limits, kept in the process: a request that is rejected here never reaches the database.
 
-There is a token bucket for each bearer token, and one for each address that sends invalid tokens. With several server
+There is a token bucket for each bearer token, and one for each network that sends invalid tokens. With several server
 processes, each has its share of the limit.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable
 from django.conf import settings
 
 from locks.api.errors import ApiError, Code
+from locks.services.networks import network_of
 
 MAX_KEYS = 50_000
 
@@ -49,11 +50,13 @@ class Buckets:
                 self._buckets.popitem(last=False)
             return 0
 
-    def refund(self, key: Hashable) -> None:
+    def charge(self, key: Hashable, amount: int) -> None:
+        """Takes more after a `take`, below zero if need be: the next `take` waits for it. A negative amount is given
+        back."""
         with self._lock:
             known = self._buckets.get(key)
             if known is not None:
-                self._buckets[key] = (known[0], known[1] + 1, known[2])
+                self._buckets[key] = (known[0], known[1] - amount, known[2])
 
     def clear(self) -> None:
         with self._lock:
@@ -94,16 +97,23 @@ class Limits:
 
     def refund(self, digest: bytes) -> None:
         """For a request that will be checked again."""
-        self._requests.refund(digest)
+        self._requests.charge(digest, -1)
+
+    def charge_names(self, digest: bytes, names: int) -> None:
+        """A request for many names counts as one for each of them."""
+        self._requests.charge(digest, max(0, names - 1))
 
     def check_address(self, address: str | None, digest: bytes | None) -> None:
         """After many invalid tokens from an address, only tokens that were valid before pass: a worker must not suffer
         from another client behind the same address."""
         if digest not in self._valid:
-            _reject(self._failures.wait_ms(address), "Too many requests with an invalid token from this address.")
+            _reject(
+                self._failures.wait_ms(network_of(address)),
+                "Too many requests with an invalid token from this address.",
+            )
 
     def record_failure(self, address: str | None, digest: bytes | None) -> None:
-        self._failures.take(address)
+        self._failures.take(network_of(address))
         if digest:
             self._valid.pop(digest, None)
 

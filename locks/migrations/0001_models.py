@@ -685,6 +685,10 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name='delivery',
+            index=models.Index(condition=models.Q(('claimed_until__isnull', False), ('status', 'pending')), fields=['webhook'], name='delivery_claimed'),
+        ),
+        migrations.AddIndex(
+            model_name='delivery',
             index=models.Index(condition=models.Q(('status', 'pending'), _negated=True), fields=['finished_at'], name='delivery_to_purge'),
         ),
         migrations.AddConstraint(

@@ -21,6 +21,7 @@ FILES = (
     "lock_snapshot",
     "event_entry",
     "expired_session",
+    "space_lacks_room",
     "lock_state",
     "queued_waiter",
     "lock_row",

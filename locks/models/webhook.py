@@ -97,6 +97,9 @@ class Delivery(models.Model):
             ),
             # Finds earlier pending deliveries of the same name.
             models.Index(fields=("webhook", "lock_name", "id"), condition=Q(status="pending"), name="delivery_by_name"),
+            models.Index(
+                fields=("webhook",), condition=Q(status="pending", claimed_until__isnull=False), name="delivery_claimed"
+            ),
             models.Index(fields=("webhook", "-id"), name="delivery_latest"),
             models.Index(fields=("webhook", "-id"), condition=Q(status="dead"), name="delivery_dead"),
             models.Index(fields=("finished_at",), condition=~Q(status="pending"), name="delivery_to_purge"),

@@ -16,7 +16,6 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from ipaddress import ip_address, ip_network
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -25,6 +24,7 @@ from django.db.models.functions import Now
 
 from locks.models import EventKind, KnownNetwork, LoginThrottle, User
 from locks.services.audit import Actor, record
+from locks.services.networks import network_of
 
 BUCKETS = 65_536
 MAX_KNOWN_NETWORKS = 20
@@ -99,7 +99,7 @@ def reset(attempt: Attempt) -> None:
 
 
 def record_network(*, user: User, address: str | None) -> None:
-    network = _network(address)
+    network = network_of(address)
     KnownNetwork.objects.bulk_create(
         [KnownNetwork(user=user, network=network, last_used_at=Now())],
         update_conflicts=True,
@@ -118,7 +118,7 @@ def purge() -> None:
 
 
 def _buckets(*, scope: ThrottleScope, subject: str, user: User | None, address: str | None) -> dict[str, Limit]:
-    network = _network(address)
+    network = network_of(address)
     # Also queried for unknown names, so that the time of the answer does not reveal accounts.
     is_known = KnownNetwork.objects.filter(user_id=user.pk if user else 0, network=network).exists()
     limits: list[tuple[Limit, tuple[str, ...]]] = (
@@ -136,14 +136,6 @@ def _bucket(scope: ThrottleScope, limit: Limit, parts: tuple[str, ...]) -> str:
     message = "\0".join((scope, limit.name, *parts)).encode()
     digest = hmac.digest(settings.SECRET_KEY.encode(), message, hashlib.sha256)
     return f"{scope}:{limit.name}:{int.from_bytes(digest[:8]) % BUCKETS}"
-
-
-def _network(address: str | None) -> str:
-    """One subscriber: an IPv4 address, or the /64 network of an IPv6 address."""
-    if address is None:
-        return "unknown"
-    ip = ip_address(address)
-    return str(ip_network((ip, 64), strict=False) if ip.version == 6 else ip)
 
 
 @transaction.atomic

@@ -15,7 +15,7 @@ from locks.api.limits import limits
 from locks.api.waiting import NOT_ACQUIRED, wait_for_turn
 from locks.engine.execution import Unavailable
 from octoadmin.batching.batcher import Batcher, Failed, RolledBack
-from octoadmin.batching.head import Fallback, Reason, RequestHead, parse_head
+from octoadmin.batching.head import Fallback, Reason, RequestHead, Unauthenticated, parse_head
 from octoadmin.batching.metrics import fallbacks
 from octoadmin.batching.operations import OPERATIONS, Operation, find_operation
 from octoadmin.batching.static_headers import static_headers
@@ -67,8 +67,8 @@ class Route:
         self.batcher = Batcher(operation.statement, operation=operation.name, connections=connections)
         self._headers = {secure: static_headers(operation.view, secure=secure) for secure in (False, True)}
 
-    def headers(self, head: RequestHead, request_id: str) -> Headers:
-        return [*self._headers[head.secure], (b"x-request-id", request_id.encode())]
+    def headers(self, request_id: str, *, secure: bool) -> Headers:
+        return [*self._headers[secure], (b"x-request-id", request_id.encode())]
 
 
 class FastRequest:
@@ -76,13 +76,12 @@ class FastRequest:
 
     __slots__ = ("first_part", "head", "receive", "request_id", "route", "scope", "send", "started")
 
-    head: RequestHead
-
     def __init__(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
         self.route = route
         self.scope = scope
         self.receive = receive
         self.send = send
+        self.head: RequestHead | None = None
         self.first_part: Message | None = None
         self.request_id = new_request_id()
         self.started = time.perf_counter()
@@ -96,13 +95,18 @@ class FastRequest:
 
     async def respond(self, raw_name: bytes) -> None:
         """Raises Fallback."""
-        head = self.head = parse_head(self.scope)
+        try:
+            head = self.head = parse_head(self.scope)
+        except Unauthenticated as refusal:
+            await self._refuse(refusal.error, secure=refusal.secure)
+            self._count("batched", refusal.error.status, None)
+            return
         space_id = None
         kind = "batched"
         try:
             body = await self._read_body(head.content_length) if head.content_length else b""
             request, wait_seconds = self.route.operation.request(raw_name, head, self.request_id, body)
-            result = await self._run(request)
+            result = await self._run(request, head)
             waits = wait_seconds > 0 and result.verdict in NOT_ACQUIRED
             space_id = result.space_id
             record_use(result, digest=head.token.digest, address=head.address, agent=head.user_agent, waits=waits)
@@ -110,14 +114,15 @@ class FastRequest:
                 kind = "waiting"
                 status = await send_deferred(
                     wait_for_turn(request, wait_seconds=wait_seconds),
-                    headers=self.route.headers(head, self.request_id),
+                    headers=self.route.headers(self.request_id, secure=head.secure),
                     receive=self.receive,
                     send=self.send,
                     request_id=self.request_id,
                 )
             else:
                 status, content = self.route.operation.response(result)
-                await send_response(self.send, status, self.route.headers(head, self.request_id), content)
+                headers = self.route.headers(self.request_id, secure=head.secure)
+                await send_response(self.send, status, headers, content)
         except Fallback:
             raise
         except ClientGone:
@@ -128,9 +133,14 @@ class FastRequest:
                     _log.exception("a request failed", request_id=self.request_id)
                 error = internal_error()
             status = error.status
-            headers = with_error_headers(self.route.headers(head, self.request_id), error, request_id=self.request_id)
-            await send_response(self.send, status, headers, error.body(request_id=self.request_id))
+            await self._refuse(error, secure=head.secure)
         self._count(kind, status, space_id)
+
+    async def _refuse(self, error: ApiError, *, secure: bool) -> None:
+        """The web server skips a body that was not read."""
+        headers = self.route.headers(self.request_id, secure=secure)
+        headers = with_error_headers(headers, error, request_id=self.request_id)
+        await send_response(self.send, error.status, headers, error.body(request_id=self.request_id))
 
     async def _read_body(self, length: int) -> bytes:
         """Without a time limit: one for each request would cost as much as all of its parsing. Raises Fallback and
@@ -145,9 +155,8 @@ class FastRequest:
             raise Fallback(Reason.BODY)
         return body
 
-    async def _run(self, request: Any) -> Any:
+    async def _run(self, request: Any, head: RequestHead) -> Any:
         """The engine's result. Raises Fallback, ApiError and ClientGone."""
-        head = self.head
         digest = head.token.digest
         limits.check_address(head.address, digest)
         limits.check_token(digest)
@@ -168,7 +177,8 @@ class FastRequest:
         count_request(kind=kind, method=method, status=status, seconds=seconds)
         path: str = self.scope["path"]
         if is_logged(path=path, status=status):
-            context = {"request_id": self.request_id, "token": self.head.token.public_id}
+            token = None if self.head is None else self.head.token.public_id
+            context = {"request_id": self.request_id, "token": token}
             log = partial(log_request, method=method, path=path, status=status, seconds=seconds, **context)
             if space_id is None or status >= 500:
                 log()

@@ -9,6 +9,8 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from locks import token_format
+from locks.api.authentication import check_credentials
+from locks.api.errors import ApiError
 from octoadmin.http.asgi_types import Scope
 from octoadmin.http.proxies import client_address, client_scheme
 
@@ -45,6 +47,15 @@ class Fallback(Exception):
         self.reason = reason
 
 
+class Unauthenticated(Exception):
+    """No token, or one that cannot be valid."""
+
+    def __init__(self, error: ApiError, *, secure: bool) -> None:
+        super().__init__(error)
+        self.error = error
+        self.secure = secure
+
+
 class KnownToken(NamedTuple):
     """A token whose format and checksum are right, without the plaintext."""
 
@@ -63,7 +74,7 @@ class RequestHead(NamedTuple):
 
 
 def parse_head(scope: Scope) -> RequestHead:
-    """Raises Fallback."""
+    """Raises Fallback and Unauthenticated."""
     found: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
         if name in _HEADERS:
@@ -86,8 +97,17 @@ def parse_head(scope: Scope) -> RequestHead:
     content_length = 0 if length is None else _content_length(length)
     if content_length and get(b"content-type") not in _JSON:
         raise Fallback(Reason.BODY)
+    authorization = get(b"authorization", b"")
+    token = _token(authorization)
+    if token is None:
+        try:
+            check_credentials(authorization.decode("latin-1"), address)
+        except ApiError as error:
+            raise Unauthenticated(error, secure=secure) from None
+        # The scheme or the spaces are unusual.
+        raise Fallback(Reason.TOKEN)
     return RequestHead(
-        _token(get(b"authorization", b"")),
+        token,
         address,
         secure,
         get(b"user-agent", b"").decode("latin-1"),
@@ -105,17 +125,17 @@ def _content_length(value: bytes) -> int:
 _tokens: dict[bytes, KnownToken] = {}
 
 
-def _token(authorization: bytes) -> KnownToken:
+def _token(authorization: bytes) -> KnownToken | None:
     """Cached by digest: the same digest means the same token, whose checksum was right."""
     if not authorization.startswith(_BEARER):
-        raise Fallback(Reason.TOKEN)
+        return None
     text = authorization[len(_BEARER) :]
     digest = hashlib.sha256(text).digest()
     known = _tokens.get(digest)
     if known is None:
         presented = token_format.parse(text.decode("latin-1"))
         if presented is None:
-            raise Fallback(Reason.TOKEN)
+            return None
         if len(_tokens) >= MAX_KNOWN_TOKENS:
             _tokens.clear()
         known = _tokens[digest] = KnownToken(presented.public_id, presented.digest, presented.digest.hex())

@@ -1,9 +1,9 @@
 """The ASGI application in front of Django's WSGI handler: reads the body, runs the handler on a thread, sends the
-response. Responses that wait or stream for long leave the thread and end on the event loop."""
+response. All sending happens on the event loop, so a client that reads slowly holds no thread."""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,20 +14,25 @@ from django.http.response import HttpResponseBase
 
 from locks.api.errors import ApiError, internal_error, new_request_id, overloaded
 from locks.async_responses import AsyncResponse, DeferredResponse, LoopStreamingResponse
+from locks.services.networks import network_of
 from locks.system_state.db_health import drop_dead_connection
 from octoadmin.http.asgi_types import CLIENT_GONE_STATUS, ClientGone, Headers, Receive, Scope, Send
 from octoadmin.http.deferred import send_deferred, send_response
 from octoadmin.http.proxies import Networks
 from octoadmin.http.request_log import log_request
 from octoadmin.monitoring.request_metrics import count_request, requests_in_flight, requests_waiting
-from octoadmin.wsgi_bridge.environ import Environ, attach_body, environ_of
+from octoadmin.wsgi_bridge.environ import REQUEST_ID, Environ, attach_body, environ_of
 from octoadmin.wsgi_bridge.request_body import BodyBudget, read_body
-from octoadmin.wsgi_bridge.streaming import Stalled, StreamSender
+from octoadmin.wsgi_bridge.streaming import StreamSender
 from octoadmin.wsgi_bridge.threads import Overloaded, Threads
 
 MAX_WAITING = 1000
 STOP_SECONDS = 3.0
 FILE_BLOCK = 64 * 1024
+# Threads besides those for requests: they produce the next pieces of exports and other streams.
+STREAM_THREADS = 2
+# Threads for health checks, keepalives and renewals only: these never wait behind pages.
+URGENT_THREADS = 2
 
 # Django's WSGIHandler, or a stand-in for it.
 Handler = Callable[[Environ, Any], HttpResponseBase]
@@ -40,8 +45,8 @@ class Answer:
     status: int
     headers: Headers
     body: bytes = b""
-    # A file that continues after `body`. Its client may be slow, so it must not hold a thread meanwhile.
-    file: FileResponse | None = None
+    # A stream or file that continues after `body`.
+    rest: StreamingHttpResponse | None = None
     # The event loop makes the rest of the response.
     on_loop: AsyncResponse | None = None
 
@@ -56,13 +61,18 @@ class WSGIBridge:
         self._trusted_proxies = trusted_proxies
         self._bodies = BodyBudget()
         self._threads = Threads(count=threads, max_waiting=max_waiting, name="django")
+        self._urgent = Threads(count=URGENT_THREADS, max_waiting=max_waiting, name="django-urgent")
+        self._producers = Threads(count=STREAM_THREADS, max_waiting=max_waiting, name="django-stream")
         self._streams: set[asyncio.Task[Any]] = set()
 
     def start(self) -> None:
-        self._threads.start()
+        for threads in (self._threads, self._urgent, self._producers):
+            threads.start()
 
     def stop(self) -> None:
-        self._threads.stop(seconds=STOP_SECONDS)
+        deadline = time.monotonic() + STOP_SECONDS
+        for threads in (self._threads, self._urgent, self._producers):
+            threads.stop(seconds=max(0.0, deadline - time.monotonic()))
 
     def end_streams(self) -> None:
         """They have no end of their own. Clients reconnect, to another server or to the next one."""
@@ -105,39 +115,31 @@ class WSGIBridge:
         environ = environ_of(scope, request_id=request_id, trusted_proxies=self._trusted_proxies)
         body = await read_body(scope, environ, receive, self._bodies)
         attach_body(environ, body)
-        sender = StreamSender(receive, send)
         try:
-            answer = await self._run(environ, sender, request_id)
-            if sender.status is not None or answer.on_loop is not None:
-                return answer
-            if answer.file is not None:
-                await self._send_file(sender, answer, answer.file)
-            else:
+            threads = self._urgent if is_urgent(scope["method"], scope["raw_path"]) else self._threads
+            answer = await self._run(environ, threads)
+            if answer.rest is not None:
+                await self._send_rest(StreamSender(receive, send), answer, answer.rest, request_id)
+            elif answer.on_loop is None:
                 await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
                 await send({"type": "http.response.body", "body": answer.body})
             return answer
         finally:
-            sender.end()
-            self._bodies.give_back(len(body))
+            self._bodies.give_back(network_of(environ.get("REMOTE_ADDR")), len(body))
 
-    async def _run(self, environ: Environ, sender: StreamSender, request_id: str) -> Answer:
+    async def _run(self, environ: Environ, threads: Threads) -> Answer:
         try:
-            job = self._threads.submit(partial(self._handle, environ, sender))
+            job = threads.submit(partial(self._handle, environ))
             requests_waiting.set(self._threads.waiting)
             return await job
         except Overloaded:
             raise overloaded() from None
-        except Stalled:
-            raise ClientGone from None
         except Exception:
-            _log.exception("a request failed outside of Django's error handling", request_id=request_id)
-            if sender.status is not None:
-                # Too late for another response: this one stays unfinished, so the server closes the connection.
-                return Answer(sender.status, [])
+            _log.exception("a request failed outside of Django's error handling", request_id=environ[REQUEST_ID])
             raise internal_error() from None
 
-    def _handle(self, environ: Environ, sender: StreamSender) -> Answer:
-        """On a thread. A plain streaming response is sent from here."""
+    def _handle(self, environ: Environ) -> Answer:
+        """On a thread."""
         drop_dead_connection()
         status_line = "500"
         fields: list[tuple[str, str]] = []
@@ -165,13 +167,13 @@ class WSGIBridge:
                 case FileResponse() if response.file_to_stream is not None:
                     answer.body = response.file_to_stream.read(FILE_BLOCK)
                     if len(answer.body) == FILE_BLOCK:
-                        answer.file = response
+                        answer.rest = response
                 case _:
                     assert isinstance(response, StreamingHttpResponse)
-                    sender.run(answer.status, answer.headers, response)
+                    answer.rest = response
             return answer
         finally:
-            if answer.file is None:
+            if answer.rest is None:
                 response.close()
 
     async def _finish_on_loop(
@@ -195,20 +197,46 @@ class WSGIBridge:
             self._streams.discard(task)
         return answer.status
 
-    async def _send_file(self, sender: StreamSender, answer: Answer, response: FileResponse) -> None:
-        """A file, unlike a database cursor, belongs to no thread: any idle one reads the next block."""
-        assert response.file_to_stream is not None
-        read_block = partial(response.file_to_stream.read, FILE_BLOCK)
+    async def _send_rest(
+        self, sender: StreamSender, answer: Answer, response: StreamingHttpResponse, request_id: str
+    ) -> None:
+        """Each piece is a short job of its own, on whichever thread is idle: a producer must keep nothing that belongs
+        to a thread, such as a database cursor, from one piece to the next."""
+        next_piece: Callable[[], bytes]
+        if isinstance(response, FileResponse) and response.file_to_stream is not None:
+            threads, next_piece = self._threads, partial(response.file_to_stream.read, FILE_BLOCK)
+        else:
+            threads, next_piece = self._producers, partial(_next_piece, filter(None, response))
         start = {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
-        block = answer.body
+        piece = answer.body
         try:
             connected = await sender.send(start)
-            while connected and block:
-                connected = await sender.send({"type": "http.response.body", "body": block, "more_body": True})
-                block = await self._threads.submit(read_block, always=True)
+            while connected and (piece := piece or await threads.submit(next_piece, always=True)):
+                connected = await sender.send_piece(piece)
+                piece = b""
             await sender.send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            raise ClientGone from None
+        except Exception:
+            # Too late for another response: this one stays unfinished, so the server closes the connection.
+            _log.exception("a stream failed", request_id=request_id)
         finally:
-            self._threads.submit(response.close, always=True)
+            sender.end()
+            threads.submit(response.close, always=True)
+
+
+def _next_piece(pieces: Iterator[bytes]) -> bytes:
+    """Empty at the end."""
+    drop_dead_connection()
+    return next(pieces, b"")
+
+
+def is_urgent(method: str, raw_path: bytes) -> bool:
+    """What keeps leases alive, and the check that decides whether this server gets requests at all."""
+    if method != "POST":
+        return raw_path == b"/health"
+    verbs = (b"/renew", b"/renew-all", b"/keepalive")
+    return raw_path.startswith((b"/locks/", b"/sessions/")) and raw_path.endswith(verbs)
 
 
 def _encode(headers: list[tuple[str, str]]) -> Headers:

@@ -1,30 +1,65 @@
 """Reads a request's body, within limits of size and time."""
 
 import asyncio
+from collections import Counter
 
+from django.core.handlers.wsgi import get_path_info
+from django.urls import Resolver404, resolve
+
+from locks.api.authentication import check_credentials
+from locks.api.base_view import ApiView
 from locks.api.errors import ApiError, invalid_input, overloaded
+from locks.services.networks import network_of
 from octoadmin.http.asgi_types import ClientGone, Receive, Scope
 from octoadmin.wsgi_bridge.environ import Environ
 
 # More than any page or endpoint accepts; the API has a lower limit of its own.
 MAX_BODY = 1024 * 1024
+# Up to this length, a body is read before anything is known about its sender.
+MAX_UNCHECKED_BODY = 8 * 1024
 BODY_SECONDS = 30.0
 MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES_PER_NETWORK = 8 * 1024 * 1024
 
 
 class BodyBudget:
-    """Bounds the bytes of bodies that a process keeps in memory, however many connections send them slowly."""
+    """Bounds the bytes of bodies that a process keeps in memory, however many connections send them slowly: in all, and
+    for each network, so that one client cannot use up the memory of all others."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_BYTES, max_bytes_per_network: int = MAX_BYTES_PER_NETWORK) -> None:
         self._left = max_bytes
+        self._max_bytes_per_network = max_bytes_per_network
+        self._taken: Counter[str] = Counter()
 
-    def take(self, size: int) -> None:
-        if size > self._left:
+    def take(self, network: str, size: int) -> None:
+        if size > self._left or self._taken[network] + size > self._max_bytes_per_network:
             raise overloaded()
         self._left -= size
+        self._taken[network] += size
 
-    def give_back(self, size: int) -> None:
+    def give_back(self, network: str, size: int) -> None:
         self._left += size
+        self._taken[network] -= size
+        if not self._taken[network]:
+            del self._taken[network]
+
+
+def check_head(environ: Environ, length: int | None) -> int:
+    """The size that the body may have, judged from the head alone: the route decides, and a request to the API needs a
+    token that may be valid. Raises ApiError."""
+    if length is not None and length <= MAX_UNCHECKED_BODY:
+        return MAX_BODY
+    try:
+        view = getattr(resolve(get_path_info(environ)).func, "view_class", None)
+    except Resolver404:
+        view = None
+    max_body = MAX_BODY
+    if view is not None and issubclass(view, ApiView):
+        check_credentials(environ.get("HTTP_AUTHORIZATION", ""), environ.get("REMOTE_ADDR"))
+        max_body = view.max_body
+    if length is not None and length > max_body:
+        raise _too_large(max_body)
+    return max_body
 
 
 async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: BodyBudget) -> bytes:
@@ -33,8 +68,8 @@ async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: Bo
     if announced is None and "HTTP_TRANSFER_ENCODING" not in environ and scope["http_version"] < "2":
         return b""
     length = int(announced) if announced and announced.isdecimal() and len(announced) < 20 else None
-    if length is not None and length > MAX_BODY:
-        raise _too_large()
+    max_body = check_head(environ, length)
+    network = network_of(environ.get("REMOTE_ADDR"))
     chunks: list[bytes] = []
     size = 0
     try:
@@ -45,22 +80,21 @@ async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: Bo
                 if message["type"] == "http.disconnect":
                     raise ClientGone if size == 0 else invalid_input(400, "The body ended before its announced length.")
                 chunk = message.get("body", b"")
-                budget.take(len(chunk))
+                budget.take(network, len(chunk))
                 chunks.append(chunk)
                 size += len(chunk)
-                if size > MAX_BODY:
-                    raise _too_large()
+                if size > max_body:
+                    raise _too_large(max_body)
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
-        budget.give_back(size)
+        budget.give_back(network, size)
         raise invalid_input(400, f"Send the whole body within {BODY_SECONDS:g} seconds.") from None
     except (ApiError, ClientGone, asyncio.CancelledError):
-        budget.give_back(size)
+        budget.give_back(network, size)
         raise
     return b"".join(chunks)
 
 
-def _too_large() -> ApiError:
-    details = f"Send at most {MAX_BODY} bytes."
-    return invalid_input(413, details)
+def _too_large(max_body: int) -> ApiError:
+    return invalid_input(413, f"The body may have at most {max_body} bytes.")

@@ -235,6 +235,23 @@ class TestFastPath:
 
         on_paths(worker_token, test)
 
+    def test_a_request_without_a_valid_token_does_not_reach_django(self, worker_token: str) -> None:
+        async def test(paths: Paths) -> None:
+            django = counted("octoadmin_requests_total", kind="django", method="POST", status="4xx")
+            async with connected(paths.port) as (reader, writer):
+                body = b'{"ttl_seconds": 60}'
+                length = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+                codes = []
+                for token in ([], [(b"authorization", b"Bearer octo_nonsense")], [(b"authorization", b"Basic x")]):
+                    writer.write(head_of("POST", "/locks/job/acquire", [HOST, *token, *length]) + body)
+                    reply = await read_reply(reader)
+                    codes.append((reply.status, reply.json["code"]))
+            required = (401, "authentication_required")
+            assert codes == [required, (401, "authentication_failed"), required]
+            assert counted("octoadmin_requests_total", kind="django", method="POST", status="4xx") == django
+
+        on_paths(worker_token, test)
+
     def test_a_body_in_two_packets_is_read_whole(self, worker_token: str) -> None:
         async def test(paths: Paths) -> None:
             headers, (body,) = paths.request_parts({"ttl_seconds": 60})

@@ -1,13 +1,16 @@
 """Endpoints for many locks: claim-next, acquire-all, renew-all, release-all, and the list."""
 
+from collections.abc import Sized
+
 import msgspec
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 
 from locks.api import responses, schemas
-from locks.api.base_view import LockApiView, json_response
+from locks.api.base_view import LockApiView, json_response, presented
 from locks.api.errors import invalid_input
+from locks.api.limits import limits
 from locks.api.openapi_hooks import IDEMPOTENCY_KEY, OpenApiTypes, describe, query
 from locks.api.parsing import (
     MAX_BULK_BODY,
@@ -38,7 +41,12 @@ SORTS = ("name", "expires_at", "acquired_at")
 STATUSES = ("held", "delayed", "all")
 
 
-class ClaimNextView(LockApiView):
+class BulkView(LockApiView):
+    def charge_names(self, request: Request, names: Sized) -> None:
+        limits.charge_names(presented(request).digest, len(names))
+
+
+class ClaimNextView(BulkView):
     max_body = MAX_BULK_BODY
 
     @describe(
@@ -54,6 +62,7 @@ class ClaimNextView(LockApiView):
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _CLAIM_NEXT)
+        self.charge_names(request, body.names)
         claim = requests.ClaimNext(
             names=check_names(body.names), **self.caller(request), **self.lease_options(request, body)
         )
@@ -62,7 +71,7 @@ class ClaimNextView(LockApiView):
         return json_response(responses.claimed(outcome))
 
 
-class AcquireAllView(LockApiView):
+class AcquireAllView(BulkView):
     @describe(
         "acquire_all",
         "Acquire several locks, all or none",
@@ -77,6 +86,7 @@ class AcquireAllView(LockApiView):
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _ACQUIRE_ALL)
+        self.charge_names(request, body.names)
         acquire_request = requests.AcquireAll(
             names=check_names(body.names), **self.caller(request), **self.lease_options(request, body)
         )
@@ -89,7 +99,7 @@ class AcquireAllView(LockApiView):
         return json_response(responses.acquired_all(rows))
 
 
-class RenewAllView(LockApiView):
+class RenewAllView(BulkView):
     max_body = MAX_BULK_BODY
 
     @describe(
@@ -102,6 +112,8 @@ class RenewAllView(LockApiView):
     )
     def post(self, request: Request) -> HttpResponse:
         caller = self.caller(request)
+        leases = self.body(request, _RENEW_ALL).leases
+        self.charge_names(request, leases)
         rows = run(
             renew(
                 [
@@ -111,7 +123,7 @@ class RenewAllView(LockApiView):
                         ttl_seconds=check_ttl(lease.ttl_seconds),
                         **caller,
                     )
-                    for lease in self.body(request, _RENEW_ALL).leases
+                    for lease in leases
                 ]
             )
         )
@@ -120,7 +132,7 @@ class RenewAllView(LockApiView):
         return json_response(schemas.RenewResults(results=[responses.renew_result(row) for row in rows]))
 
 
-class ReleaseAllView(LockApiView):
+class ReleaseAllView(BulkView):
     max_body = MAX_BULK_BODY
 
     @describe(
@@ -133,12 +145,11 @@ class ReleaseAllView(LockApiView):
     )
     def post(self, request: Request) -> HttpResponse:
         caller = self.caller(request)
+        leases = self.body(request, _RELEASE_ALL).leases
+        self.charge_names(request, leases)
         rows = run(
             release(
-                [
-                    requests.Release(name=check_name(lease.name), lease_id=lease.lease_id, **caller)
-                    for lease in self.body(request, _RELEASE_ALL).leases
-                ]
+                [requests.Release(name=check_name(lease.name), lease_id=lease.lease_id, **caller) for lease in leases]
             )
         )
         self.record_use(request, rows[0])

@@ -10,19 +10,17 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 
 from locks.api.base_view import json_response
-from locks.api.errors import invalid_input, name_not_allowed
+from locks.api.errors import ApiError, Code, invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, OpenApiTypes, describe, query
 from locks.api.parsing import check_name, query_choice, query_cursor, query_number, query_text
 from locks.api.views.tokens import TokenEndpoint
-from locks.events.history.export import as_csv, as_json_lines
+from locks.events.history.export import CONTENT_TYPES, RETRY_SECONDS, Export, TooManyExports
 from locks.events.history.filters import Filter, Visibility
 from locks.events.history.pages import page
 from locks.events.history.serializers import HistoryEvent, serialize
 from locks.models import EventKind, Scope, Token
 from locks.pagination import TimeCursor, to_utc
 from locks.services.audit import record
-
-FORMATS = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 
 _TIME = {"type": "string", "format": "date-time"}
 _KIND = f"({'|'.join(EventKind.values)})"
@@ -114,7 +112,7 @@ class ExportView(HistoryEndpoint):
         "Scope: `audit:read`.",
         tags=["History"],
         parameters=[
-            query("format", {"type": "string", "enum": list(FORMATS)}, "Default: csv."),
+            query("format", {"type": "string", "enum": list(CONTENT_TYPES)}, "Default: csv."),
             *_NAMES,
             *_FILTERS,
         ],
@@ -138,20 +136,24 @@ class ExportView(HistoryEndpoint):
     )
     def get(self, request: Request) -> HttpResponseBase:
         token = cast(Token, request.auth)
-        format_ = query_choice(request._request, "format", tuple(FORMATS))
+        format_ = query_choice(request._request, "format", tuple(CONTENT_TYPES))
         filters = _filter(request)
         fields: dict[str, Any] = msgspec.to_builtins(filters)
+        try:
+            export = Export(self.visibility(request), filters, format_=format_, actor=("token", token.pk))
+        except TooManyExports as refusal:
+            details = f"{refusal} Try again when one has ended."
+            raise ApiError(429, Code.RATE_LIMITED, details, retry_after_ms=RETRY_SECONDS * 1000) from None
         record(
             EventKind.HISTORY_EXPORTED,
             actor=self.actor(request),
             space=token.space,
             detail={"format": format_, **{field: value for field, value in fields.items() if value}},
         )
-        lines = (as_csv if format_ == "csv" else as_json_lines)(self.visibility(request), filters)
         return StreamingHttpResponse(
-            lines,
+            export,
             headers={
-                "Content-Type": FORMATS[format_],
+                "Content-Type": CONTENT_TYPES[format_],
                 "Content-Disposition": f'attachment; filename="{token.space.slug}-events.{format_}"',
                 "Cache-Control": "no-store",
             },

@@ -1,5 +1,6 @@
 """Watching one lock or all with a prefix: a snapshot, then every transition as it commits, as Server-Sent Events."""
 
+from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
@@ -22,6 +23,7 @@ from locks.engine.operations import inspect, listing
 from locks.events.stream import sse
 from locks.events.stream.cursors import Cursor, InvalidCursor
 from locks.events.stream.event_tail import event_tail
+from locks.events.stream.memory import Account, stream_memory
 from locks.events.stream.snapshot import Snapshot, read_snapshot
 from locks.events.stream.streaming import stream
 from locks.events.stream.watch_event import WatchEvent
@@ -34,6 +36,7 @@ MAX_WATCHERS_PER_SPACE = 1_000
 # Of a snapshot, which is sent in pieces.
 MAX_LOCKS_PER_PIECE = 1_000
 MAX_LOCKS = 10_000
+MAX_SNAPSHOT_BYTES = 16 * 1024 * 1024
 RETRY_MS = 1_000
 
 _LAST_EVENT_ID = OpenApiParameter(
@@ -69,12 +72,16 @@ class WatchEndpoint(TokenEndpoint):
         token = cast(Token, request.auth)
         _check_capacity(token.space_id)
         resumed = _last_event_id(request)
+        account = stream_memory.open(token.space_id)
+        pieces: deque[bytes] = deque()
         with read_snapshot() as snapshot:
             if resumed is None:
                 cursor = snapshot.cursor
-                first = list(_pieces(snapshot, _locks(token, name=name, prefix=prefix)))
+                for piece in _pieces(snapshot, _pages(token, name=name, prefix=prefix)):
+                    _keep(account, pieces, piece)
             elif snapshot.can_resume(resumed):
-                cursor, first = resumed, [sse.comment("resumed")]
+                cursor = resumed
+                _keep(account, pieces, sse.comment("resumed"))
             else:
                 raise ApiError(
                     410,
@@ -88,9 +95,10 @@ class WatchEndpoint(TokenEndpoint):
             prefix=prefix,
             token_prefixes=tuple(token.prefixes),
             cursor=cursor,
+            account=account,
+            snapshot=pieces,
         )
-        first[0] = sse.retry_line(RETRY_MS) + first[0]
-        return LoopStreamingResponse(partial(stream, watcher, first), headers=sse.HEADERS)
+        return LoopStreamingResponse(partial(stream, watcher), headers=sse.HEADERS)
 
 
 class WatchLockView(WatchEndpoint):
@@ -126,12 +134,21 @@ class WatchView(WatchEndpoint):
 
 def _check_capacity(space_id: int) -> None:
     if event_tail.count_in_space(space_id) >= MAX_WATCHERS_PER_SPACE or event_tail.watcher_count >= MAX_WATCHERS:
-        raise ApiError(
-            503,
-            Code.UNAVAILABLE,
-            "Too many watchers are connected. Close some, or try again later.",
-            retry_after_ms=RETRY_AFTER_SECONDS * 1000,
-        )
+        raise _unavailable("Too many watchers are connected. Close some, or try again later.")
+
+
+def _keep(account: Account, pieces: deque[bytes], piece: bytes) -> None:
+    if not pieces:
+        piece = sse.retry_line(RETRY_MS) + piece
+    if sum(map(len, pieces)) + len(piece) > MAX_SNAPSHOT_BYTES:
+        raise invalid_input(422, "The locks with this prefix are too large for one snapshot. Watch a longer one.")
+    if not account.take(len(piece)):
+        raise _unavailable("Other watchers have not read their snapshots yet. Try again later.")
+    pieces.append(piece)
+
+
+def _unavailable(details: str) -> ApiError:
+    return ApiError(503, Code.UNAVAILABLE, details, retry_after_ms=RETRY_AFTER_SECONDS * 1000)
 
 
 def _last_event_id(request: Request) -> Cursor | None:
@@ -144,31 +161,33 @@ def _last_event_id(request: Request) -> Cursor | None:
         raise invalid_input(400, "Last-Event-ID must be the id of an event of this stream.") from None
 
 
-def _locks(token: Token, *, name: str | None, prefix: str) -> list[schemas.Lock]:
+def _pages(token: Token, *, name: str | None, prefix: str) -> Iterator[tuple[list[schemas.Lock], bool]]:
+    """The locks of the snapshot, a page at a time, each with whether it is the last one."""
     digest = bytes(token.digest).hex()
     if name is not None:
         (row,) = run(inspect([requests.Inspect(name=name, digest=digest)]))
-        return [responses.inspected(row)]
-    locks: list[schemas.Lock] = []
-    while True:
-        request = requests.Listing(
-            digest=digest, prefix=prefix, status="held", sort="name", limit=MAX_LOCKS_PER_PIECE,
-            after_name=locks[-1].name if locks else "",
-        )  # fmt: skip
-        rows = run(listing(request))
-        responses.raise_api_error(rows[0], scope="locks:read")
-        if rows[0].total > MAX_LOCKS:
-            raise invalid_input(422, f"More than {MAX_LOCKS:,} locks are held with this prefix. Watch a longer one.")
-        page = [responses.lock(row.status, row) for row in rows if row.name is not None]
-        locks += page
-        if len(page) < MAX_LOCKS_PER_PIECE:
-            return locks
+        yield [responses.inspected(row)], True
+        return
+    page = _page(digest, prefix, after="")
+    while len(page) == MAX_LOCKS_PER_PIECE and (following := _page(digest, prefix, after=page[-1].name)):
+        yield page, False
+        page = following
+    yield page, True
 
 
-def _pieces(snapshot: Snapshot, locks: list[schemas.Lock]) -> Iterator[bytes]:
+def _page(digest: str, prefix: str, *, after: str) -> list[schemas.Lock]:
+    request = requests.Listing(
+        digest=digest, prefix=prefix, status="held", sort="name", limit=MAX_LOCKS_PER_PIECE, after_name=after
+    )
+    rows = run(listing(request))
+    responses.raise_api_error(rows[0], scope="locks:read")
+    if rows[0].total > MAX_LOCKS:
+        raise invalid_input(422, f"More than {MAX_LOCKS:,} locks are held with this prefix. Watch a longer one.")
+    return [responses.lock(row.status, row) for row in rows if row.name is not None]
+
+
+def _pieces(snapshot: Snapshot, pages: Iterator[tuple[list[schemas.Lock], bool]]) -> Iterator[bytes]:
     """Only the last piece has an id: a client that was disconnected before it gets the whole snapshot again."""
-    for start in range(0, max(1, len(locks)), MAX_LOCKS_PER_PIECE):
-        piece = locks[start : start + MAX_LOCKS_PER_PIECE]
-        complete = start + MAX_LOCKS_PER_PIECE >= len(locks)
-        event = SnapshotEvent(locks=piece, complete=complete, observed_at=snapshot.now)
+    for locks, complete in pages:
+        event = SnapshotEvent(locks=locks, complete=complete, observed_at=snapshot.now)
         yield (sse.id_line(snapshot.cursor) if complete else b"") + sse.event(event.event, _encode(event))

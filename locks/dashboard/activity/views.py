@@ -2,10 +2,12 @@
 
 from dataclasses import asdict
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
-from locks.dashboard.access import SpaceContext, actor, space_required
+from locks.dashboard.access import SpaceContext, actor, current_user, space_required
 from locks.dashboard.activity.queries import (
     KINDS,
     MAX_NEW,
@@ -16,13 +18,11 @@ from locks.dashboard.activity.queries import (
 )
 from locks.dashboard.activity.queries import activity as list_events
 from locks.dashboard.rendering import is_htmx_target, page, partial
-from locks.events.history.export import as_csv, as_json_lines
+from locks.events.history.export import CONTENT_TYPES, Export, TooManyExports
 from locks.events.history.filters import Visibility
 from locks.models import EventKind
 from locks.pagination import TimeCursor, decode_or_none
 from locks.services.audit import record
-
-FORMATS = {"csv": (as_csv, "text/csv; charset=utf-8"), "jsonl": (as_json_lines, "application/x-ndjson")}
 
 
 @require_safe
@@ -67,10 +67,15 @@ def event(request: HttpRequest, space_context: SpaceContext, event_id: int) -> H
 def export(request: HttpRequest, space_context: SpaceContext) -> HttpResponseBase:
     """Streamed, with the filters of the page. A POST, since it is recorded: no link or prefetch must trigger it."""
     format_ = request.POST.get("format", "")
-    if format_ not in FORMATS:
+    if format_ not in CONTENT_TYPES:
         raise Http404
-    write, content_type = FORMATS[format_]
     event_filter = ActivityFilters.of(request.GET).event_filter
+    visibility = Visibility(space_id=space_context.space.pk)
+    try:
+        pieces = Export(visibility, event_filter, format_=format_, actor=("user", current_user(request).pk))
+    except TooManyExports as refusal:
+        messages.error(request, f"{refusal} Try again when one has ended.")
+        return redirect(space_context.url("activity"))
     record(
         EventKind.HISTORY_EXPORTED,
         actor=actor(request),
@@ -79,6 +84,6 @@ def export(request: HttpRequest, space_context: SpaceContext) -> HttpResponseBas
     )
     filename = f"{space_context.team.slug}-{space_context.space.slug}-events.{format_}"
     return StreamingHttpResponse(
-        write(Visibility(space_id=space_context.space.pk), event_filter),
-        headers={"Content-Type": content_type, "Content-Disposition": f'attachment; filename="{filename}"'},
+        pieces,
+        headers={"Content-Type": CONTENT_TYPES[format_], "Content-Disposition": f'attachment; filename="{filename}"'},
     )

@@ -57,15 +57,22 @@ blocked AS MATERIALIZED (
     SELECT
         count(*) FILTER (WHERE state IN ('held', 'delayed', 'needs_handover')) > 0 AS by_others,
         count(*) FILTER (WHERE state = 'needs_handover') > 0 AS needs_handover,
+        count(*) FILTER (WHERE state = 'open') AS wanted,
         count(*) = count(lock_id) AS all_have_rows
     FROM snapshot
+),
+room AS MATERIALIZED (
+    SELECT
+        auth.space_is_full OR (NOT blocked.by_others AND octo_space_lacks_room(auth.space_id, blocked.wanted)) AS is_full
+    FROM auth
+    CROSS JOIN blocked
 ),
 inserted AS (
     INSERT INTO octo_lock (space_id, name, fencing_token, lock_delay_seconds)
     SELECT auth.space_id, snapshot.name, 0, 0
     FROM snapshot
     CROSS JOIN auth
-    WHERE snapshot.lock_id IS NULL AND NOT (SELECT by_others FROM blocked) AND NOT auth.space_is_full
+    WHERE snapshot.lock_id IS NULL AND NOT (SELECT by_others FROM blocked) AND NOT (SELECT is_full FROM room)
     ORDER BY snapshot.name
     ON CONFLICT (space_id, name) DO NOTHING
 ),
@@ -109,7 +116,7 @@ decision AS MATERIALIZED (
             WHEN locked.available_at > clock.now THEN 'delayed'
             WHEN locked.last_waiter_id IS NOT NULL THEN NULL
             WHEN auth.session_expires_at <= clock.now THEN NULL
-            WHEN auth.space_is_full THEN 'space_full'
+            WHEN (SELECT is_full FROM room) THEN 'space_full'
             ELSE 'free'
         END AS state
     FROM locked
@@ -194,7 +201,7 @@ SELECT
         WHEN refusal.verdict IS NOT NULL THEN refusal.verdict
         WHEN blocked.needs_handover THEN 'needs_handover'
         WHEN blocked.by_others THEN 'held'
-        WHEN auth.space_is_full AND verdict.verdict IS NULL THEN 'space_full'
+        WHEN room.is_full AND verdict.verdict IS NULL THEN 'space_full'
         ELSE coalesce(verdict.verdict, 'retry')
     END AS verdict,
     requested.name,
@@ -225,6 +232,7 @@ FROM auth
 CROSS JOIN refusal
 CROSS JOIN verdict
 CROSS JOIN blocked
+CROSS JOIN room
 CROSS JOIN requested
 LEFT JOIN snapshot USING (index)
 LEFT JOIN decision USING (index)

@@ -67,9 +67,11 @@ recognised AS MATERIALIZED (
     ORDER BY index
     LIMIT 1
 ),
+room AS MATERIALIZED (
+    SELECT auth.space_is_full OR octo_space_lacks_room(auth.space_id, 1) AS is_full FROM auth WHERE auth.refusal IS NULL
+),
 may_acquire AS MATERIALIZED (
-    SELECT auth.refusal IS NULL AND NOT auth.space_is_full AND needs_handover.names IS NULL AS yes
-    FROM auth CROSS JOIN needs_handover
+    SELECT NOT room.is_full AND needs_handover.names IS NULL AS yes FROM room CROSS JOIN needs_handover
 ),
 locked AS MATERIALIZED (
     SELECT
@@ -167,7 +169,7 @@ SELECT
         WHEN auth.refusal IS NOT NULL THEN auth.refusal
         WHEN granted.expires_at > clock_timestamp() THEN 'acquired'
         WHEN open.name IS NULL THEN 'held'
-        WHEN auth.space_is_full THEN 'space_full'
+        WHEN (SELECT is_full FROM room) THEN 'space_full'
         ELSE 'retry'
     END AS verdict,
     CASE

@@ -1,8 +1,11 @@
-"""Exports the history as CSV or JSON Lines, a batch at a time."""
+"""Exports the history as CSV or JSON Lines, a batch at a time, so many at once as the limits allow."""
 
 import csv
 import io
-from collections.abc import Iterator
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import msgspec
@@ -12,6 +15,11 @@ from locks.events.history.pages import iter_pages
 from locks.events.history.serializers import HistoryEvent, serialize
 
 BATCH_SIZE = 1000
+# At the same time in one server process. A client that reads slowly keeps its export under way for long.
+MAX_EXPORTS = 32
+MAX_EXPORTS_PER_SPACE = 4
+MAX_EXPORTS_PER_ACTOR = 2
+RETRY_SECONDS = 10
 # A spreadsheet evaluates a cell that begins with one of these as a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _COLUMNS = (
@@ -20,6 +28,56 @@ _COLUMNS = (
 )  # fmt: skip
 
 _encode = msgspec.json.Encoder().encode
+
+
+class TooManyExports(Exception):
+    """The message says which limit is reached."""
+
+
+class ExportCounts:
+    """How many exports are under way: in all, by space and by actor."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[Hashable] = Counter()
+
+    def take(self, *, space_id: int, actor: Hashable) -> Callable[[], None]:
+        """Returns what ends the export. Raises TooManyExports."""
+        limits: dict[Hashable, tuple[int, str]] = {
+            "process": (MAX_EXPORTS, "Too many exports are under way on this server."),
+            ("space", space_id): (MAX_EXPORTS_PER_SPACE, "Too many exports of this space are under way."),
+            ("actor", actor): (MAX_EXPORTS_PER_ACTOR, "Too many of your exports are under way."),
+        }
+        with self._lock:
+            for key, (maximum, message) in limits.items():
+                if self._counts[key] >= maximum:
+                    raise TooManyExports(message)
+            self._counts.update(limits.keys())
+
+        def give_back() -> None:
+            with self._lock:
+                self._counts -= Counter(limits.keys())
+
+        return give_back
+
+
+_under_way = ExportCounts()
+
+
+class Export:
+    """The pieces of an export. It is under way until it is closed, or was dropped without having been read."""
+
+    def __init__(self, visibility: Visibility, filters: Filter, *, format_: str, actor: Hashable) -> None:
+        """Raises TooManyExports."""
+        end = _under_way.take(space_id=visibility.space_id, actor=actor)
+        self.close = weakref.finalize(self, end)
+        self._pieces = _WRITERS[format_](visibility, filters)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        return next(self._pieces)
 
 
 def as_csv(visibility: Visibility, filters: Filter) -> Iterator[bytes]:
@@ -35,6 +93,10 @@ def as_json_lines(visibility: Visibility, filters: Filter) -> Iterator[bytes]:
     encoder = msgspec.json.Encoder()
     for events in iter_pages(visibility, filters, batch=BATCH_SIZE):
         yield encoder.encode_lines(serialize(events))
+
+
+CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+_WRITERS = {"csv": as_csv, "jsonl": as_json_lines}
 
 
 def _cells(event: HistoryEvent) -> list[Any]:

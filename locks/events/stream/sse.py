@@ -5,8 +5,12 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
+from locks.events.stream.memory import Account
+
 # A client that accepts nothing for so long is disconnected.
 STALL_SECONDS = 30.0
+# The server buffers a whole message for a client that does not read.
+MAX_MESSAGE = 64 * 1024
 
 HEADERS = {
     "Content-Type": "text/event-stream",
@@ -42,9 +46,11 @@ def retry_line(milliseconds: int) -> bytes:
 class EventStream:
     """The body of a response that has been started, on the event loop. Holds no thread and no database connection."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, account: Account | None = None) -> None:
+        """With an account, the stream is one of those that end early when memory is short."""
         self._receive = receive
         self._send = send
+        self._account = account
 
     async def __aenter__(self) -> Self:
         self._disconnect = asyncio.create_task(self._wait_for_disconnect())
@@ -63,8 +69,17 @@ class EventStream:
 
     async def send(self, chunk: bytes) -> None:
         """Raises TimeoutError if the client has stalled."""
-        async with asyncio.timeout(STALL_SECONDS):
-            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        for start in range(0, len(chunk), MAX_MESSAGE):
+            async with asyncio.timeout(STALL_SECONDS) as timeout:
+                if self._account is not None:
+                    self._account.start_waiting(timeout)
+                try:
+                    await self._send(
+                        {"type": "http.response.body", "body": chunk[start : start + MAX_MESSAGE], "more_body": True}
+                    )
+                finally:
+                    if self._account is not None:
+                        self._account.stop_waiting()
 
     async def finish(self) -> None:
         await self._send({"type": "http.response.body", "body": b""})

@@ -14,23 +14,29 @@ KEEPALIVE_SECONDS = 15.0
 poller.register(event_tail, Renewals(event_tail), Authorization(event_tail))
 
 
-async def stream(watcher: Watcher, first: list[bytes], receive: Receive, send: Send) -> None:
-    """The body of a response that has been started. `first` is sent before any event."""
+async def stream(watcher: Watcher, receive: Receive, send: Send) -> None:
+    """The body of a response that has been started. The watcher's snapshot is sent before any event."""
     event_tail.add(watcher)
     poller.ensure_running()
     try:
-        async with EventStream(receive, send) as client:
-            for chunk in first:
-                await client.send(chunk)
+        async with EventStream(receive, send, watcher.account) as client:
+            while watcher.snapshot and client.is_connected:
+                await _send(watcher, client, watcher.snapshot.popleft())
             await _send_events(watcher, client)
     finally:
         event_tail.remove(watcher)
+        watcher.account.close()
+
+
+async def _send(watcher: Watcher, client: EventStream, chunk: bytes) -> None:
+    await client.send(chunk)
+    watcher.account.give_back(len(chunk))
 
 
 async def _send_events(watcher: Watcher, client: EventStream) -> None:
     while client.is_connected:
         if pending := watcher.take_pending():
-            await client.send(pending)
+            await _send(watcher, client, pending)
         elif watcher.close_reason is not None:
             await client.send(sse.comment(watcher.close_reason.value))
             await client.finish()

@@ -1,10 +1,12 @@
 """One watcher: which locks it watches, how far it has read, and what is still to be sent to it."""
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
 from locks.events.stream.cursors import NOTHING, Cursor
+from locks.events.stream.memory import Account
 from locks.events.stream.sse import id_line
 from locks.events.stream.transitions import Transition
 
@@ -31,6 +33,9 @@ class Watcher:
     prefix: str = ""
     token_prefixes: tuple[str, ...] = ()
     cursor: Cursor
+    # Everything that is to be sent is taken from the account, and given back when it was sent.
+    account: Account
+    snapshot: deque[bytes] = field(default_factory=deque)
     close_reason: CloseReason | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _pending: list[bytes] = field(default_factory=list)
@@ -83,9 +88,15 @@ class Watcher:
     def _append(self, chunk: bytes) -> None:
         if self.close_reason is not None:
             return
-        self._pending.append(chunk)
-        self._pending_bytes += len(chunk)
-        if len(self._pending) > MAX_PENDING_EVENTS or self._pending_bytes > MAX_PENDING_BYTES:
+        if (
+            len(self._pending) >= MAX_PENDING_EVENTS
+            or self._pending_bytes + len(chunk) > MAX_PENDING_BYTES
+            or not self.account.take(len(chunk))
+        ):
+            self.account.give_back(self._pending_bytes)
             self._pending, self._pending_bytes = [], 0
             self.close(CloseReason.SLOW)
+            return
+        self._pending.append(chunk)
+        self._pending_bytes += len(chunk)
         self.ready.set()

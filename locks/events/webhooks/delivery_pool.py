@@ -14,7 +14,7 @@ from locks.events.webhooks.payloads import encode_body, sign
 from locks.events.webhooks.sending import AttemptResult, send
 from locks.models import Delivery
 
-POOL_SIZE = 12
+POOL_SIZE = 16
 
 _log = structlog.stdlib.get_logger(__name__)
 

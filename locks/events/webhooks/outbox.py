@@ -22,6 +22,10 @@ MAX_BACKOFF_SECONDS = 60.0
 # Until an event has failed this often, later ones of the same name wait for it.
 MAX_ATTEMPTS_IN_ORDER = 4
 MAX_CLAIMS_PER_WEBHOOK = 4
+# Half of one worker's threads.
+MAX_CLAIMS_PER_SPACE = 8
+# A receiver that takes longer gets one attempt at a time, as if it had failed.
+SLOW_MS = 3_000
 # Twice what an attempt takes at most, so a claim that has expired belongs to a worker that died.
 CLAIM_SECONDS = 2 * ATTEMPT_SECONDS
 MAX_PENDING = 10_000
@@ -69,7 +73,9 @@ def fan_out() -> Operation[int]:
 
 
 def claim() -> Operation[Claim | None]:
-    rows: list[Claim] = yield _CLAIM, [CLAIM_SECONDS, MAX_CLAIMS_PER_WEBHOOK, MAX_ATTEMPTS_IN_ORDER]
+    rows: list[Claim] = yield _CLAIM, [
+        CLAIM_SECONDS, MAX_CLAIMS_PER_WEBHOOK, MAX_ATTEMPTS_IN_ORDER, MAX_CLAIMS_PER_SPACE,
+    ]  # fmt: skip
     return rows[0] if rows else None
 
 
@@ -78,7 +84,7 @@ def record_attempt(claimed: Claim, result: AttemptResult) -> Operation[None]:
         _RECORD_ATTEMPT,
         [
             claimed.delivery_id, claimed.attempt, result.is_delivered, result.status, result.error, result.duration_ms,
-            retry_delay(claimed.attempt), MAX_BACKOFF_SECONDS,
+            retry_delay(claimed.attempt), MAX_BACKOFF_SECONDS, SLOW_MS,
         ],
     )  # fmt: skip
 

@@ -99,3 +99,23 @@ def test_an_export_has_nothing_of_other_spaces_or_names_outside_the_prefixes(cal
     call("POST", "/locks/deploy/acquire")
     bound = issue(space, "bound", "audit:read", prefixes=["ci/"])
     assert [row["lock_name"] for row in rows(exported(call, "", bound))] == ["ci/ours"]
+
+
+def test_exports_that_are_not_read_are_limited_for_each_token_and_space(call, space, red_space, auditor, monkeypatch):
+    monkeypatch.setattr(export, "MAX_EXPORTS_PER_ACTOR", 2)
+    monkeypatch.setattr(export, "MAX_EXPORTS_PER_SPACE", 3)
+    second, stranger = issue(space, "second", "audit:read"), issue(red_space, "stranger", "audit:read")
+
+    def start(token: str):
+        return call("GET", "/events/export", token=token)
+
+    unread = [start(auditor), start(auditor)]
+    refused = start(auditor)
+    assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited")
+    assert refused["Retry-After"] == "10"
+    unread.append(start(second))
+    assert [start(second).status_code, start(stranger).status_code] == [429, 200]
+    assert Event.objects.filter(kind="history_exported").count() == 4
+    unread[0].getvalue()
+    assert start(second).status_code == 200
+    assert start(second).status_code == 429

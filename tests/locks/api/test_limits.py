@@ -1,5 +1,7 @@
 """Rate limits: a request beyond the limit is rejected without a query, with the time to retry."""
 
+from uuid import uuid4
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -33,7 +35,7 @@ def test_a_bucket_allows_its_burst_and_then_its_rate():
 def test_a_refund_can_be_taken_again():
     buckets = Buckets(rate=1, burst_seconds=1, clock=Clock())
     assert buckets.take("a") == 0
-    buckets.refund("a")
+    buckets.charge("a", -1)
     assert [buckets.take("a") > 0 for _ in range(2)] == [False, True]
 
 
@@ -100,3 +102,30 @@ def test_a_valid_token_is_not_throttled_with_its_address():
     limits.record_failure("192.0.2.1", b"worker")
     with pytest.raises(ApiError):
         limits.check_address("192.0.2.1", b"worker")
+
+
+def test_the_addresses_of_an_ipv6_network_share_a_limit():
+    limits = Limits(requests_per_second=100, failures_per_minute=1, processes=1)
+    limits.record_failure("2001:db8::1", None)
+    with pytest.raises(ApiError):
+        limits.check_address("2001:db8::2", None)
+    limits.check_address("2001:db8:0:1::1", None)
+
+
+@pytest.mark.parametrize(
+    ("path", "many"),
+    [
+        ("/locks/acquire-all", {"names": [f"n{n}" for n in range(10)]}),
+        ("/locks/claim-next", {"names": [f"n{n}" for n in range(10)]}),
+        ("/locks/renew-all", {"leases": [{"name": f"n{n}", "lease_id": str(uuid4())} for n in range(10)]}),
+        ("/locks/release-all", {"leases": [{"name": f"n{n}", "lease_id": str(uuid4())} for n in range(10)]}),
+    ],
+)
+def test_a_request_for_many_names_counts_as_one_for_each(call, space, worker_token, path, many):
+    Space.objects.filter(pk=space.pk).update(requests_per_second=2)
+    # The limit of its space is known from the first request on.
+    assert call("GET", "/whoami", token=worker_token).status_code == 200
+    assert call("POST", path, many, token=worker_token).status_code == 200
+    refused = call("GET", "/whoami", token=worker_token)
+    assert refused.status_code == 429
+    assert 2_500 < refused.json()["retry_after_ms"] < 5_000

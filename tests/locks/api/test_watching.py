@@ -15,7 +15,8 @@ from locks.api.views import watch as watch_views
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release, open_session, release, renew
-from locks.events.stream import streaming
+from locks.events.stream import sse, streaming
+from locks.events.stream.memory import StreamMemory, stream_memory
 from locks.events.stream.snapshot import read_snapshot
 from locks.events.stream.watchers import Watcher
 from locks.models import Lock, Token
@@ -221,7 +222,7 @@ def test_a_slow_reader_is_disconnected_and_asked_to_reconnect(committed, worker,
 
         client = Client(before_taking=before_taking)
         watcher = await asyncio.to_thread(start)
-        sending = asyncio.create_task(streaming.stream(watcher, [b": hello\n\n"], client.receive, client.send))
+        sending = asyncio.create_task(streaming.stream(watcher, client.receive, client.send))
         await asyncio.to_thread(work, ["n0"])
         await blocked.wait()
         await asyncio.to_thread(work, [f"n{number}" for number in range(1, 60)])
@@ -238,7 +239,8 @@ def test_a_slow_reader_is_disconnected_and_asked_to_reconnect(committed, worker,
         with read_snapshot() as snapshot:
             cursor = snapshot.cursor
         connection.close()
-        return Watcher(space_id=token.space_id, token_id=token.pk, name=None, cursor=cursor)
+        account = stream_memory.open(token.space_id)
+        return Watcher(space_id=token.space_id, token_id=token.pk, name=None, cursor=cursor, account=account)
 
     def work(names: list[str]) -> None:
         worker.acquire(*names)
@@ -293,14 +295,87 @@ def test_the_number_of_watchers_is_limited(call, monkeypatch) -> None:
 def test_a_snapshot_of_many_locks_comes_in_pieces(committed, worker, call, monkeypatch) -> None:
     monkeypatch.setattr(watch_views, "MAX_LOCKS_PER_PIECE", 10)
     worker.acquire(*(f"n{number:02}" for number in range(25)))
-    (empty,) = call("GET", "/watch?prefix=else").stream.args[1]
+    (empty,) = call("GET", "/watch?prefix=else").stream.args[0].snapshot
     assert b'"locks":[],"complete":true' in empty
     response = call("GET", "/watch")
     assert (response.status_code, response["Content-Type"]) == (200, "text/event-stream")
     assert isinstance(response.stream, partial)
-    _watcher, pieces = response.stream.args
+    pieces = response.stream.args[0].snapshot
     assert [piece.count(b'"name"') for piece in pieces] == [10, 10, 5]
     assert [b"id: " in piece for piece in pieces] == [False, False, True]
     assert [b'"complete":true' in piece for piece in pieces] == [False, False, True]
     monkeypatch.setattr(watch_views, "MAX_LOCKS", 24)
     assert call("GET", "/watch").json()["code"] == "invalid_input"
+
+
+def test_snapshots_that_are_not_read_are_limited_for_each_space(
+    committed, worker, call, red_space, monkeypatch
+) -> None:
+    monkeypatch.setattr(stream_memory, "max_bytes_per_space", 10_000)
+    worker.acquire(*(f"n{number}" for number in range(4)), metadata="x" * 1000)
+    stranger = issue(red_space, "stranger", "locks:read")
+    unread = [call("GET", "/watch"), call("GET", "/watch")]
+    refused = call("GET", "/watch")
+    assert (refused.status_code, refused.json()["code"], refused["Retry-After"]) == (503, "unavailable", "1")
+    assert call("GET", "/watch", token=stranger).status_code == 200
+
+    async def read() -> None:
+        client = Client()
+        reading = asyncio.create_task(unread[0].stream(client.receive, client.send))
+        while not client.reply.messages:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert client.reply.messages[0]["body"].count(b"x" * 1000) == 4
+        assert stream_memory.total < 10_000
+        client.departed.set()
+        await reading
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, read()).result()
+    assert call("GET", "/watch").status_code == 200
+
+
+def test_a_snapshot_has_a_limit_in_bytes(committed, worker, call, monkeypatch) -> None:
+    monkeypatch.setattr(watch_views, "MAX_SNAPSHOT_BYTES", 3_000)
+    worker.acquire("a", "b", "c", metadata="x" * 1000)
+    assert call("GET", "/watch?prefix=a").status_code == 200
+    refused = call("GET", "/watch")
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_input")
+
+
+def test_the_stream_that_waits_longest_ends_when_memory_is_short(monkeypatch) -> None:
+    monkeypatch.setattr("locks.events.stream.memory.MIN_STALL_SECONDS", 0.05)
+    memory = StreamMemory(max_bytes=100, max_bytes_per_space=60)
+
+    async def scenario() -> None:
+        never = asyncio.Event()
+
+        async def stall(_message) -> None:
+            await never.wait()
+
+        async def stream(space_id: int) -> None:
+            account = memory.open(space_id)
+            assert account.take(30)
+            client = Client(before_taking=stall)
+            async with sse.EventStream(client.receive, client.send, account) as events:
+                await events.send(b"x" * 30)
+            account.close()
+
+        streams = []
+        for space_id in (1, 2, 2):
+            streams.append(asyncio.create_task(stream(space_id)))
+            await asyncio.sleep(0.01)
+        newcomer = memory.open(2)
+        assert not newcomer.take(10)
+        await asyncio.sleep(0.02)
+        assert not any(each.done() for each in streams), "none has waited for long"
+        await asyncio.sleep(0.05)
+        assert not newcomer.take(10)
+        await asyncio.wait_for(streams[1], 5)
+        assert not streams[0].done(), "another space has room"
+        assert newcomer.take(10)
+        assert not memory.open(3).take(50)
+        await asyncio.wait_for(streams[0], 5)
+        for each in streams:
+            each.cancel()
+
+    asyncio.run(scenario())

@@ -82,6 +82,17 @@ def test_an_export_has_the_filters_of_the_page_and_is_an_event(worker, visit, ol
     assert events[0].detail == {"format": "csv", "kinds": ["acquired"], "name": "a"}
 
 
+def test_a_person_has_a_few_exports_at_a_time(visit, olga, victor, now_url):
+    browser = visit(olga)
+    unread = [browser.post(now_url + "activity/export", {"format": "csv"}) for _ in range(2)]
+    assert [reply.status_code for reply in unread] == [200, 200]
+    page = browser.post(now_url + "activity/export", {"format": "csv"}, follow=True)
+    assert "Too many of your exports are under way." in page.content.decode()
+    assert visit(victor).post(now_url + "activity/export", {"format": "csv"}).status_code == 200
+    unread[0].getvalue()
+    assert browser.post(now_url + "activity/export", {"format": "csv"}).status_code == 200
+
+
 def test_an_export_is_a_post_and_for_members_only(visit, victor, bob, now_url):
     export = now_url + "activity/export"
     assert visit(victor).post(export, {"format": "csv"}).status_code == 200

@@ -242,6 +242,17 @@ class TestLimits:
         run(count_live([space.pk]))
         assert engine.acquire("c").verdict == "acquired"
 
+    def test_requests_for_many_names_never_exceed_the_limit(self, engine, space):
+        """Though the servers count only once a second."""
+        Space.objects.filter(pk=space.pk).update(max_live_locks=3)
+        assert {row.verdict for row in engine.acquire_all(["a", "b", "c", "d"])} == {"space_full"}
+        assert {row.verdict for row in engine.acquire_all(["a", "b"])} == {"acquired"}
+        assert {row.verdict for row in engine.acquire_all(["c", "d"])} == {"space_full"}
+        assert engine.claim_next(["a", "c"]).verdict == "acquired"
+        assert engine.claim_next(["a", "d"]).verdict == "space_full"
+        assert engine.claim_next(["a", "b"]).verdict == "held"
+        assert Lock.objects.filter(lease_id__isnull=False).count() == 3
+
 
 class TestTokens:
     def test_a_revoked_token_is_unauthenticated_from_the_next_statement_on(self, engine, space):

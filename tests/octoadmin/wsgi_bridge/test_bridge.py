@@ -346,3 +346,33 @@ def test_the_application_rejects_other_protocols() -> None:
     assert sent == [{"type": "websocket.close", "code": 1000}]
     with pytest.raises(ValueError, match="smoke signals"):
         asyncio.run(application({"type": "smoke signals"}, None, send))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/health"),
+        ("POST", "/sessions/0d2c0f3a-4b6e-4d5a-9a55-9d3f0f6f2b11/keepalive"),
+        ("POST", "/locks/deploy/renew"),
+        ("POST", "/locks/renew-all"),
+    ],
+)
+def test_health_keepalives_and_renewals_do_not_wait_behind_pages(method: str, path: str) -> None:
+    ended = threading.Event()
+
+    def view(environ: dict[str, Any]) -> HttpResponse:
+        if environ["PATH_INFO"] == "/page":
+            ended.wait(10)
+        return HttpResponse(b"done")
+
+    async def scenario(bridge: WSGIBridge) -> None:
+        pages = [asyncio.create_task(ask(bridge, "/page")) for _ in range(4)]
+        await asyncio.sleep(0.05)
+        try:
+            async with asyncio.timeout(5):
+                assert (await ask(bridge, path, method=method)).body == b"done"
+        finally:
+            ended.set()
+        await asyncio.gather(*pages)
+
+    on_bridge(view, scenario, threads=1)

@@ -1,11 +1,18 @@
--- Claims one due delivery, of the webhook that has waited longest. No row if none is due.
+-- Claims one due delivery: of the space with the fewest attempts under way, and there of the webhook that has waited
+-- longest. No row if none is due.
 --
 -- $1 for how many seconds · $2 how many claims of one webhook at most · $3 until an event has failed so often, later events
--- of its name wait for it
+-- of its name wait for it · $4 how many claims of one space at most
 --
--- A webhook that fails gets one attempt at a time, with a backoff between attempts, so receivers that hang cannot occupy
--- all threads. A claim whose attempt is not recorded expires: its worker has died.
-WITH next AS MATERIALIZED (
+-- A webhook that fails gets one attempt at a time, with a backoff between attempts, and one that is slow one at a time, so
+-- receivers that hang cannot occupy all threads. A claim whose attempt is not recorded expires: its worker has died.
+WITH claimed AS MATERIALIZED (
+    SELECT delivery.webhook_id, webhook.space_id
+    FROM octo_delivery AS delivery
+    JOIN octo_webhook AS webhook ON webhook.id = delivery.webhook_id
+    WHERE delivery.status = 'pending' AND delivery.claimed_until > clock_timestamp()
+),
+next AS MATERIALIZED (
     SELECT webhook.id, due.id AS delivery_id
     FROM octo_webhook AS webhook
     JOIN octo_space ON octo_space.id = webhook.space_id AND octo_space.archived_at IS NULL
@@ -31,12 +38,12 @@ WITH next AS MATERIALIZED (
         LIMIT 1
     ) AS due
     WHERE (webhook.backoff_until IS NULL OR webhook.backoff_until <= clock_timestamp())
-      AND (
-          SELECT count(*) FROM octo_delivery AS claimed
-          WHERE claimed.webhook_id = webhook.id AND claimed.status = 'pending'
-            AND claimed.claimed_until > clock_timestamp()
-      ) < CASE WHEN webhook.consecutive_failures > 0 THEN 1 ELSE $2::int END
-    ORDER BY webhook.last_claimed_at NULLS FIRST, webhook.id
+      AND (SELECT count(*) FROM claimed WHERE claimed.webhook_id = webhook.id)
+          < CASE WHEN webhook.consecutive_failures > 0 THEN 1 ELSE $2::int END
+      AND (SELECT count(*) FROM claimed WHERE claimed.space_id = webhook.space_id) < $4::int
+    ORDER BY
+        (SELECT count(*) FROM claimed WHERE claimed.space_id = webhook.space_id),
+        webhook.last_claimed_at NULLS FIRST, webhook.id
     LIMIT 1
     FOR NO KEY UPDATE OF webhook SKIP LOCKED
 ),

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 from django.db import connection, transaction
+from django.db.models.functions import Now
 from django.test import override_settings
 
 from locks.engine import requests
@@ -20,6 +21,7 @@ from locks.models import Delivery, DeliveryAttempt, Webhook
 from locks.services import webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
+from tests.conftest import issue
 from tests.locks.events.open_transactions import wait_for_open_transactions
 
 pytestmark = pytest.mark.usefixtures("committed")
@@ -279,3 +281,37 @@ def test_a_secret_that_cannot_be_decrypted_fails_the_attempt(space, digest) -> N
     delivery = Delivery.objects.select_related("webhook").annotate(now=Now()).get()
     with override_settings(SECRET_KEY="k" * 40):
         assert "Rotate the secret" in (_attempt(delivery).error or "")
+
+
+def test_a_space_has_a_share_of_all_attempts_and_the_one_with_the_fewest_is_next(
+    space, red_space, digest, monkeypatch
+) -> None:
+    monkeypatch.setattr(outbox, "MAX_CLAIMS_PER_SPACE", 3)
+    hostile = [create(space) for _ in range(3)]
+    acquire_all(digest, *(f"n{number}" for number in range(5)))
+    stranger = parse(issue(red_space, "stranger", "locks:write")).digest.hex()
+    neighbour = create(red_space)
+    acquire_all(stranger, "a", "b")
+    fan_out_all()
+    Webhook.objects.filter(pk=neighbour.pk).update(last_claimed_at=Now())
+
+    def next_space() -> int | None:
+        claimed = run(claim())
+        return None if claimed is None else Delivery.objects.get(pk=claimed.delivery_id).webhook.space_id
+
+    assert [next_space() for _ in range(6)] == [
+        space.pk, red_space.pk, space.pk, red_space.pk, space.pk, None,
+    ]  # fmt: skip
+    assert sum(webhook.deliveries.filter(claimed_until__isnull=False).count() for webhook in hostile) == 3
+
+
+def test_a_slow_receiver_gets_one_attempt_at_a_time_until_it_is_fast_again(space, digest) -> None:
+    webhook = create(space)
+    acquire_all(digest, *(f"n{number}" for number in range(10)))
+    fan_out_all()
+    run(record_attempt(run(claim()), AttemptResult(duration_ms=outbox.SLOW_MS, status=200)))
+    assert webhook.deliveries.filter(status="delivered").count() == 1
+    only = run(claim())
+    assert run(claim()) is None
+    run(record_attempt(only, DELIVERED))
+    assert [run(claim()) is None for _ in range(3)] == [False, False, False]
