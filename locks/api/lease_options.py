@@ -13,6 +13,8 @@ MAX_KEY = 255
 
 
 def lease_options(body: schemas.LeaseOptions, *, idempotency_key: str | None) -> dict[str, Any]:
+    if body.acl is not None:
+        raise invalid_input(400, "acl is not supported: leave it out, and restrict tokens by their prefixes instead.")
     options = {
         "ttl_seconds": check_ttl(body.ttl_seconds),
         "metadata": check_text("metadata", body.metadata),

@@ -1,7 +1,7 @@
 """The requests and responses of the lock API: each type decodes or encodes JSON and is part of the OpenAPI document."""
 
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -71,6 +71,8 @@ class LeaseOptions(msgspec.Struct, kw_only=True):
         None
     ) = None
     ephemeral: bool | None = None
+    # OctoStore's access lists ask for protection that this server does not give: refused, not ignored.
+    acl: Annotated[Any, Meta(description="Not supported.", extra_json_schema={"type": "null"})] = None
 
 
 class AcquireBody(LeaseOptions, kw_only=True):

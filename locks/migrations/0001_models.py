@@ -121,7 +121,7 @@ class Migration(migrations.Migration):
                 ('max_waiters_per_name', models.PositiveIntegerField(default=1000, help_text='Limit of waiting requests for one name. Further requests are rejected.')),
                 ('max_waiters', models.PositiveIntegerField(default=10000, help_text='Limit of waiting requests in the space.')),
                 ('requests_per_second', models.PositiveIntegerField(blank=True, help_text="Requests per second for each token. Empty: the server's default.", null=True, validators=[django.core.validators.MinValueValidator(1)])),
-                ('dedupe_by_metadata', models.BooleanField(default=False, help_text='A repeated acquire with the same token and metadata returns the existing lease, as in OctoStore. Off: only an idempotency key or a session identifies the holder.')),
+                ('octostore_compatibility', models.BooleanField(default=False, help_text='On OctoStore\'s terms: the token that holds a lock gets its lease again, if neither has a session. Off: only an idempotency key or a session identifies the holder.')),
                 ('allow_non_expiring_tokens', models.BooleanField(default=False, help_text='Whether tokens without an expiry may be issued.')),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
                 ('archived_at', models.DateTimeField(blank=True, editable=False, null=True)),

@@ -18,6 +18,7 @@ FILES = (
     "idempotency_key_in_use",
     "effective_expiry",
     "lease_times",
+    "same_holder",
     "lock_snapshot",
     "event_entry",
     "expired_session",

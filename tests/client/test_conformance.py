@@ -163,13 +163,13 @@ def test_force_release(worker, boss, name):
     assert kinds == [("force_released", "gone"), ("acquired", None)]
 
 
-def test_in_the_fake_server_a_lease_belongs_to_its_token(name):
-    server = FakeServer(tokens={"one": octo.testing.SCOPES, "other": octo.testing.SCOPES})
-    with server.client("one") as one, server.client("other") as other:
-        lease = one.acquire(name, ttl=30)
-        with pytest.raises(octo.LeaseNotCurrent):
-            other.release(name, lease.lease_id)
-        one.release(name, lease.lease_id)
+def test_a_lease_belongs_to_its_token(worker, boss, name):
+    lease = worker.acquire(name, ttl=30)
+    with pytest.raises(octo.LeaseNotCurrent):
+        boss.renew(name, lease.lease_id)
+    with pytest.raises(octo.LeaseNotCurrent):
+        boss.release(name, lease.lease_id)
+    worker.release(name, lease.lease_id)
 
 
 def test_sessions(worker, boss, name):

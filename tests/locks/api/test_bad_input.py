@@ -29,6 +29,9 @@ FIELDS = [
     ({"lock_delay_seconds": -1}, 422),
     ({"lock_delay_seconds": 61}, 422),
     ({"session_id": "not-a-uuid"}, 422),
+    ({"acl": ["user:7"]}, 400),
+    ({"acl": []}, 400),
+    ({"acl": {"read": "all"}}, 400),
 ]
 NAMES = [
     "/locks//acquire",
@@ -105,6 +108,8 @@ def test_ttl(call, ttl, status, code):
 @pytest.mark.usefixtures("nothing_changed")
 def test_fields(call, body, status):
     refused(call("POST", "/locks/deploy-main/acquire", body), status, "invalid_input")
+    refused(call("POST", "/locks/claim-next", {"names": ["a"], **body}), status, "invalid_input")
+    refused(call("POST", "/locks/acquire-all", {"names": ["a"], **body}), status, "invalid_input")
 
 
 @pytest.mark.parametrize("path", NAMES)

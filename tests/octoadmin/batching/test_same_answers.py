@@ -202,9 +202,9 @@ def twin(name: str, **terms: Any) -> dict[str, str]:
     return {key: f"Bearer {token}" for key, token in issued.items()}
 
 
-@pytest.mark.parametrize("dedupe_by_metadata", [False, True])
-def test_both_paths_give_the_same_responses(committed: None, dedupe_by_metadata: bool) -> None:
-    terms = {"dedupe_by_metadata": dedupe_by_metadata, "max_ttl_seconds": 7200}
+@pytest.mark.parametrize("octostore_compatibility", [False, True])
+def test_both_paths_give_the_same_responses(committed: None, octostore_compatibility: bool) -> None:
+    terms = {"octostore_compatibility": octostore_compatibility, "max_ttl_seconds": 7200}
     tokens = [twin("batched", **terms), twin("django", **terms)]
     before = counted("octoadmin_request_seconds_count", kind="batched")
 
