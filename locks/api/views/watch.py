@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from locks.api import responses, schemas
 from locks.api.errors import RETRY_AFTER_SECONDS, ApiError, Code, invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, EventStream, OpenApiTypes, describe, query
-from locks.api.parsing import check_name, query_text
+from locks.api.parsing import name_in_path, query_text
 from locks.api.views.tokens import TokenEndpoint
 from locks.async_responses import LoopStreamingResponse
 from locks.engine import requests
@@ -105,7 +105,8 @@ class WatchLockView(WatchEndpoint):
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         prefixes = tuple(cast(Token, request.auth).prefixes)
-        if not check_name(name).startswith(prefixes or ("",)):
+        name = name_in_path(name)
+        if not name.startswith(prefixes or ("",)):
             raise name_not_allowed(name)
         return self.watch(request, name=name)
 

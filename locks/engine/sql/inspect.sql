@@ -12,7 +12,7 @@ SELECT
         ELSE 'free'
     END AS verdict,
     auth.name,
-    lock.fencing_token,
+    CASE WHEN auth.refusal IS NULL THEN coalesce(lock.fencing_token, 0) END AS fencing_token,
     lock.holder_id,
     lock.owner,
     lock.metadata,

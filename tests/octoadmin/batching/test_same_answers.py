@@ -21,7 +21,7 @@ from tests.octoadmin.http_client import Reply, ask, chunked, listening
 
 REQUESTS = 400
 NAMES = ("a", "b", "issue-1842", "path:src%2Fauth.rs", "path:src/auth.rs", "caf%C3%A9", "team/a/b", "closes")
-ODD_NAMES = ("", "..", "a//b", "%ff", "a%00", "acquire", "x" * 300, "a%20b", "closed/x", "/a", "renew-all")
+ODD_NAMES = ("", "..", "a//b", "%ff", "a%00", "claim-next", "x" * 300, "a%20b", "closed/x", "/a", "renew-all")
 # None so short that a lease could run out between the two sides' turns.
 TTLS = (None, 60, 60.0, 3600, 0, -1, 10**9, "60", True, 1.5)
 ODD_HEADERS = (
