@@ -26,6 +26,7 @@ FILES = (
     "queued_waiter",
     "lock_row",
     "contains_pattern",
+    "glob_pattern",
     "find_locks",
     "current_token",
     "invalid_token",

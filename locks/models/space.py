@@ -55,8 +55,8 @@ class Space(models.Model):
     )
     octostore_compatibility = models.BooleanField(
         default=False,
-        help_text="On OctoStore's terms: the token that holds a lock gets its lease again, if neither has a session. Off: only an "
-        "idempotency key or a session identifies the holder.",
+        help_text="Answers as OctoStore does where the two differ: above all, a token that acquires a lock again gets "
+        "the same lease. Off: only an idempotency key or a session identifies the holder.",
     )
     allow_non_expiring_tokens = models.BooleanField(
         default=False, help_text="Whether tokens without an expiry may be issued."

@@ -7,7 +7,9 @@ import pytest
 pytestmark = pytest.mark.usefixtures("either_terms")
 
 
-@pytest.mark.parametrize("name", ["deploy%2Frelease", "deploy%2Fwatch", "deploy%2Fhistory", "deploy%2Facquire", "watch"])
+@pytest.mark.parametrize(
+    "name", ["deploy%2Frelease", "deploy%2Fwatch", "deploy%2Fhistory", "deploy%2Facquire", "watch"]
+)
 def test_a_name_may_end_in_a_verb(call, name):
     lease = call("POST", f"/locks/{name}/acquire", {"ttl_seconds": 60}).json()
     assert (lease["status"], lease["name"]) == ("acquired", name.replace("%2F", "/"))

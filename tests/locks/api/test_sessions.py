@@ -89,7 +89,9 @@ def test_an_expired_session_is_gone(call, session_id):
         assert (refused.status_code, refused.json()["code"]) == (410, "session_expired"), path
 
 
-@pytest.mark.parametrize(("asked", "given"), [(-1, 10), (0, 10), (9, 10), (10, 10), (300, 300), (301, 300), (10**30, 300)])
+@pytest.mark.parametrize(
+    ("asked", "given"), [(-1, 10), (0, 10), (9, 10), (10, 10), (300, 300), (301, 300), (10**30, 300)]
+)
 def test_the_ttl_is_clamped_and_the_answer_says_what_it_is(call, asked, given):
     opened = call("POST", "/sessions", {"ttl_seconds": asked})
     assert (opened.status_code, opened.json()["ttl_seconds"]) == (201, given)
