@@ -320,6 +320,7 @@ def session(row: results.SessionRow) -> schemas.Session:
     assert row.session_id is not None
     return schemas.Session(
         session_id=row.session_id,
+        user_id=row.user_id,
         owner=row.owner,
         metadata=row.metadata,
         ttl_seconds=row.ttl_seconds,

@@ -301,9 +301,10 @@ class SessionKeptAlive(msgspec.Struct, kw_only=True):
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """A session that is not `active` has ended and holds no locks."""
+    """A session that is not `active` has ended and holds no locks. `user_id` is a pseudonym of its token."""
 
     session_id: UUID
+    user_id: UUID
     owner: str
     metadata: str | None
     ttl_seconds: int

@@ -220,6 +220,7 @@ class SessionRow(msgspec.Struct):
 
     verdict: str
     session_id: UUID | None
+    user_id: UUID
     owner: str
     metadata: str | None
     ttl_seconds: int

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from locks.api import responses, schemas
 from locks.api.errors import RETRY_AFTER_SECONDS, ApiError, Code, invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, EventStream, OpenApiTypes, describe, query
-from locks.api.parsing import name_in_path, query_text
+from locks.api.parsing import name_in_path, query_choice, query_text
 from locks.api.views.tokens import TokenEndpoint
 from locks.async_responses import LoopStreamingResponse
 from locks.engine import requests
@@ -24,7 +24,7 @@ from locks.events.stream.cursors import Cursor, InvalidCursor
 from locks.events.stream.event_tail import event_tail
 from locks.events.stream.snapshot import Snapshot, read_snapshot
 from locks.events.stream.streaming import stream
-from locks.events.stream.watch_event import WatchEvent
+from locks.events.stream.watch_event import WatchEvent, encode
 from locks.events.stream.watchers import Watcher
 from locks.models import Scope, Token
 
@@ -41,6 +41,13 @@ _LAST_EVENT_ID = OpenApiParameter(
     type={"type": "string", "maxLength": 4096, "pattern": "^[0-9a-f.-]+$"},
     location=OpenApiParameter.HEADER,
     description="The `id` of the last event that was received: the stream resumes after it, without a snapshot.",
+)
+FRAMES = ("named", "octostore")
+_FRAMES = query(
+    "frames",
+    {"type": "string", "enum": list(FRAMES)},
+    "`octostore`: frames without names, the first one `acquired` or `released` instead of a snapshot. The default in a "
+    "space with OctoStore compatibility; `named` in others.",
 )
 _encode = msgspec.json.Encoder().encode
 
@@ -65,14 +72,17 @@ _STREAM = EventStream(
 class WatchEndpoint(TokenEndpoint):
     scope = Scope.LOCKS_READ
 
-    def watch(self, request: Request, *, name: str | None, prefix: str = "") -> HttpResponse:
+    def watch(
+        self, request: Request, *, name: str | None, prefix: str = "", has_named_frames: bool = True
+    ) -> HttpResponse:
         token = cast(Token, request.auth)
         _check_capacity(token.space_id)
         resumed = _last_event_id(request)
         with read_snapshot() as snapshot:
             if resumed is None:
                 cursor = snapshot.cursor
-                first = list(_pieces(snapshot, _locks(token, name=name, prefix=prefix)))
+                locks = _locks(token, name=name, prefix=prefix)
+                first = list(_pieces(snapshot, locks)) if has_named_frames else [_first_frame(snapshot, locks[0])]
             elif snapshot.can_resume(resumed):
                 cursor, first = resumed, [sse.comment("resumed")]
             else:
@@ -88,6 +98,7 @@ class WatchEndpoint(TokenEndpoint):
             prefix=prefix,
             token_prefixes=tuple(token.prefixes),
             cursor=cursor,
+            has_named_frames=has_named_frames,
         )
         first[0] = sse.retry_line(RETRY_MS) + first[0]
         return LoopStreamingResponse(partial(stream, watcher, first), headers=sse.HEADERS)
@@ -99,8 +110,8 @@ class WatchLockView(WatchEndpoint):
         "Stream the events of a lock",
         tag="Watching",
         scope="locks:read",
-        errors=(400, 410),
-        parameters=[NAME, _LAST_EVENT_ID],
+        errors=(400, 410, 422),
+        parameters=[NAME, _FRAMES, _LAST_EVENT_ID],
         stream=_STREAM,
     )
     def get(self, request: Request, name: str) -> HttpResponse:
@@ -108,7 +119,9 @@ class WatchLockView(WatchEndpoint):
         name = name_in_path(name)
         if not name.startswith(prefixes or ("",)):
             raise name_not_allowed(name)
-        return self.watch(request, name=name)
+        default = "octostore" if cast(Token, request.auth).space.octostore_compatibility else "named"
+        frames = query_choice(request._request, "frames", (default, *FRAMES))
+        return self.watch(request, name=name, has_named_frames=frames == "named")
 
 
 class WatchView(WatchEndpoint):
@@ -164,6 +177,19 @@ def _locks(token: Token, *, name: str | None, prefix: str) -> list[schemas.Lock]
         locks += page
         if len(page) < MAX_LOCKS_PER_PIECE:
             return locks
+
+
+def _first_frame(snapshot: Snapshot, lock: schemas.Lock) -> bytes:
+    event = WatchEvent(
+        event="acquired" if lock.status == "held" else "released",
+        lock_name=lock.name,
+        fencing_token=lock.fencing_token,
+        owner=lock.owner,
+        metadata=lock.metadata,
+        expires_at=lock.expires_at,
+        observed_at=snapshot.now,
+    )
+    return sse.id_line(snapshot.cursor) + sse.without_name(encode(event))
 
 
 def _pieces(snapshot: Snapshot, locks: list[schemas.Lock]) -> Iterator[bytes]:
