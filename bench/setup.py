@@ -25,8 +25,8 @@ FILL_LOCKS = """
         lock_delay_seconds, acquired_at, renewed_at, expires_at, next_sweep_at, renewals
     )
     SELECT
-        token.space_id, 'held/' || lpad(n::text, 7, '0'), n + 1, gen_random_uuid(), 'h_bench', token.id,
-        'runner-' || n %% 500, 'build=' || n || ' ref=main', 86400,
+        token.space_id, 'held/' || lpad(n::text, 7, '0'), n + 1, gen_random_uuid(),
+        octo_holder_id(token.public_id, NULL), token.id, 'runner-' || n %% 500, 'build=' || n || ' ref=main', 86400,
         0, now() - n * interval '30 milliseconds', now(), now() + interval '1 day', now() + interval '1 day', 3
     FROM generate_series(1, %(locks)s) AS n, octo_token AS token
     WHERE token.digest = decode(%(digest)s, 'hex')

@@ -52,6 +52,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "octoadmin.http.middleware.EncodedSlashMiddleware",
 ]
 ROOT_URLCONF = "octoadmin.urls"
 TEMPLATES = [

@@ -28,6 +28,8 @@ from octo.models import DEFAULT_SESSION_TTL, DEFAULT_TTL, MAX_SESSION_TTL, forma
 
 SCOPES = ("locks:read", "locks:write", "locks:force", "audit:read")
 MAX_TTL = 86_400
+MAX_METADATA = 1_024
+MAX_LOCK_DELAY = 60
 MIN_SESSION_TTL = 10
 POLL_SECONDS = 0.01
 _NAME = re.compile(r"[\w.\-:@+=~]+(/[\w.\-:@+=~]+)*")
@@ -275,12 +277,21 @@ class FakeServer(httpx.AsyncBaseTransport):
         return status, answer
 
     def _options(self, body: Any, token: str) -> dict[str, Any]:
-        for field, kind in (("ttl_seconds", int), ("owner", str), ("metadata", str), ("wait_seconds", int)):
+        kinds = {"owner": str, "metadata": str, "ttl_seconds": int, "wait_seconds": int, "lock_delay_seconds": int}
+        for field, kind in kinds.items():
             if body.get(field) is not None:
                 self._field(body, field, kind)
         ttl = body.get("ttl_seconds") or DEFAULT_TTL
         if body.get("ttl_seconds") == 0 or not 1 <= ttl <= MAX_TTL:
             raise _Refused(400, Code.INVALID_TTL, f"ttl_seconds must be a whole number from 1 to {MAX_TTL}.")
+        for refused, details in (
+            (body.get("acl") is not None, "acl is not supported."),
+            (body.get("ephemeral") and not body.get("session_id"), "An ephemeral lease needs a session."),
+            (not 0 <= (body.get("lock_delay_seconds") or 0) <= MAX_LOCK_DELAY, "lock_delay_seconds is out of bounds."),
+            (len(body.get("metadata") or "") > MAX_METADATA, "metadata is too long."),
+        ):
+            if refused:
+                raise _Refused(400, Code.INVALID_INPUT, details)
         session = self._find_session(body["session_id"], token) if body.get("session_id") else None
         return {
             "ttl": ttl,
@@ -455,7 +466,7 @@ class FakeServer(httpx.AsyncBaseTransport):
                 "metadata": body.get("metadata"), "created_at": now, "expires_at": now + ttl, "active": True,
             }  # fmt: skip
             opened = {"session_id": session_id, "expires_at": self._at(now + ttl)}
-            return 201, {**opened, "keepalive_interval_secs": ttl // 3}
+            return 201, {**opened, "keepalive_interval_secs": ttl // 3, "ttl_seconds": ttl}
         if len(parts) == 1:
             live = [one for one in self._sessions.values() if one["active"] and one["token"] == token]
             return 200, {"sessions": [self._session_info(one) for one in live]}

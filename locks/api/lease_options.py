@@ -7,17 +7,21 @@ import msgspec
 
 from locks.api import schemas
 from locks.api.errors import invalid_input
-from locks.api.parsing import check_text, check_ttl
+from locks.api.parsing import check_delay, check_text, check_ttl
 
 MAX_KEY = 255
 
 
 def lease_options(body: schemas.LeaseOptions, *, idempotency_key: str | None) -> dict[str, Any]:
+    if body.acl is not None:
+        raise invalid_input(400, "acl is not supported: leave it out, and restrict tokens by their prefixes instead.")
+    if body.ephemeral and body.session_id is None:
+        raise invalid_input(400, "An ephemeral lease ends with its session: send session_id as well.")
     options = {
         "ttl_seconds": check_ttl(body.ttl_seconds),
         "metadata": check_text("metadata", body.metadata),
         "owner": check_text("owner", body.owner),
-        "lock_delay_seconds": body.lock_delay_seconds or 0,
+        "lock_delay_seconds": check_delay(body.lock_delay_seconds) or 0,
         "session_id": body.session_id,
         "ephemeral": body.ephemeral is not False,
     }

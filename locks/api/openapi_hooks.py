@@ -40,7 +40,8 @@ NAME = OpenApiParameter(
     "name",
     type={"type": "string", "minLength": 1, "maxLength": 256, "pattern": NAME_PATTERN},
     location=OpenApiParameter.PATH,
-    description="Segments joined by `/` (or `%2F`), each of letters and digits of any script and `. _ - : @ + = ~`.",
+    description="Segments joined by `/` (or `%2F`), each of letters and digits of any script and `. _ - : @ + = ~`. "
+    "A slash before a last segment that is a verb of this API (`deploy/release`) must be sent as `%2F`.",
     examples=[OpenApiExample("a deploy", "deploy-main"), OpenApiExample("a file", "path:src/auth.rs")],
 )
 IDEMPOTENCY_KEY = OpenApiParameter(

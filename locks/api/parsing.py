@@ -6,7 +6,8 @@ import msgspec
 from django.http import HttpRequest
 
 from locks.api.errors import ApiError, Code, invalid_input
-from locks.engine.names import validate
+from locks.api.schemas import MAX_LOCK_DELAY_SECONDS
+from locks.engine.names import VERBS, validate
 from locks.models.space import MAX_TTL_SECONDS
 from locks.pagination import InvalidCursor, decode
 
@@ -55,6 +56,20 @@ def _read_body(request: HttpRequest, max_size: int) -> bytes:
     return request.body
 
 
+# Stands for `%2F` in the path that Django resolves (octoadmin.http.middleware): no decoded path contains it.
+ENCODED_SLASH = "\udc2f"
+
+
+def name_in_path(text: str) -> str:
+    """The lock name in a path. `/locks/deploy/release` would be ambiguous, so it is refused as a name; with `%2F` it is
+    one."""
+    _, slash, last = text.rpartition("/")
+    if slash and last in VERBS:
+        details = f"Send the slash before {last!r}, which is a verb of this API, as %2F."
+        raise ApiError(400, Code.INVALID_LOCK_NAME, details)
+    return check_name(text.replace(ENCODED_SLASH, "/"))
+
+
 def check_name(name: str) -> str:
     if error := validate(name):
         raise ApiError(400, Code.INVALID_LOCK_NAME, error)
@@ -70,6 +85,12 @@ def check_ttl(ttl_seconds: int | None) -> int | None:
     if ttl_seconds is not None and not 1 <= ttl_seconds <= MAX_TTL_SECONDS:
         raise invalid_ttl(None)
     return ttl_seconds
+
+
+def check_delay(seconds: int | None) -> int | None:
+    if seconds is not None and not 0 <= seconds <= MAX_LOCK_DELAY_SECONDS:
+        raise invalid_input(400, f"lock_delay_seconds must be a whole number from 0 to {MAX_LOCK_DELAY_SECONDS}.")
+    return seconds
 
 
 def invalid_ttl(max_ttl: int | None) -> ApiError:

@@ -111,7 +111,7 @@ def raise_api_error(outcome: AnyOutcome, *, scope: str) -> None:
             raise invalid_ttl(getattr(outcome, "max_ttl_seconds", None))
         case Verdict.METADATA_TOO_LONG:
             limit = getattr(outcome, "max_metadata_length", None)
-            raise invalid_input(422, f"metadata may have at most {limit} characters in this space.")
+            raise invalid_input(400, f"metadata may have at most {limit} characters in this space.")
     if error := _ERRORS.get(outcome.verdict):
         raise ApiError(*error)
 
@@ -279,9 +279,15 @@ def lock(state: str, row: results.Inspected | results.Listed) -> schemas.Lock:
                 waiters=row.waiters,
             )
         case Verdict.DELAYED:
-            return schemas.Lock(name=name, status="delayed", waiters=row.waiters, available_at=row.available_at)
+            return schemas.Lock(
+                name=name,
+                status="delayed",
+                fencing_token=row.fencing_token,
+                waiters=row.waiters,
+                available_at=row.available_at,
+            )
         case Verdict.FREE:
-            return schemas.Lock(name=name, status="free", waiters=row.waiters)
+            return schemas.Lock(name=name, status="free", fencing_token=row.fencing_token, waiters=row.waiters)
     unreachable(state)
 
 
@@ -300,6 +306,7 @@ def session_opened(outcome: results.SessionRow) -> schemas.SessionOpened:
         session_id=outcome.session_id,
         expires_at=outcome.expires_at,
         keepalive_interval_secs=outcome.ttl_seconds // KEEPALIVES_PER_TTL,
+        ttl_seconds=outcome.ttl_seconds,
     )
 
 
@@ -313,6 +320,7 @@ def session(row: results.SessionRow) -> schemas.Session:
     assert row.session_id is not None
     return schemas.Session(
         session_id=row.session_id,
+        user_id=row.user_id,
         owner=row.owner,
         metadata=row.metadata,
         ttl_seconds=row.ttl_seconds,

@@ -1,7 +1,7 @@
 """The requests and responses of the lock API: each type decodes or encodes JSON and is part of the OpenAPI document."""
 
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -12,6 +12,7 @@ from locks.models.space import MAX_METADATA, MAX_TTL_SECONDS
 
 MAX_FENCING_TOKEN = 2**53 - 1
 MAX_WAIT_SECONDS = 60
+MAX_LOCK_DELAY_SECONDS = 60
 # For the OpenAPI document only: values that do not match get errors of their own.
 NAME_PATTERN = r"^\.*[\p{L}\p{N}_:@+=~-][\p{L}\p{N}._:@+=~-]*(/\.*[\p{L}\p{N}_:@+=~-][\p{L}\p{N}._:@+=~-]*)*$"
 TEXT_PATTERN = r"^[^\u0000]*$"
@@ -25,7 +26,8 @@ Name: TypeAlias = Annotated[
 Owner: TypeAlias = Annotated[
     str, Meta(min_length=1, max_length=128, examples=["runner-7"], extra_json_schema={"pattern": TEXT_PATTERN})
 ]
-LockDelay: TypeAlias = Annotated[int, Meta(ge=0, le=60)]
+# The views check the bounds, because a value out of them is a 400 as in OctoStore, not a 422.
+LockDelay: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_LOCK_DELAY_SECONDS})]
 WaitSeconds: TypeAlias = Annotated[
     int,
     Meta(ge=0, le=MAX_WAIT_SECONDS, description="How long to wait in the queue for a held lock. 0: do not wait."),
@@ -42,12 +44,9 @@ Ttl: TypeAlias = Annotated[
 SessionTtl: TypeAlias = Annotated[
     int,
     Meta(
-        description="Whole seconds.",
-        extra_json_schema={
-            "minimum": MIN_SESSION_SECONDS,
-            "maximum": MAX_SESSION_SECONDS,
-            "default": SESSION_SECONDS,
-        },
+        description=f"Whole seconds. Less than {MIN_SESSION_SECONDS} counts as {MIN_SESSION_SECONDS}, more than "
+        f"{MAX_SESSION_SECONDS} as {MAX_SESSION_SECONDS}.",
+        extra_json_schema={"default": SESSION_SECONDS},
     ),
 ]
 Metadata: TypeAlias = Annotated[
@@ -57,6 +56,10 @@ Metadata: TypeAlias = Annotated[
         examples=["host=runner-7 build=1842"],
         extra_json_schema={"maxLength": MAX_METADATA, "pattern": TEXT_PATTERN},
     ),
+]
+HolderId: TypeAlias = Annotated[
+    str,
+    Meta(description="A stable pseudonym of the holder's token and session.", extra_json_schema={"format": "uuid"}),
 ]
 Milliseconds: TypeAlias = Annotated[int, Meta(ge=0)]
 QueuePosition: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -71,6 +74,8 @@ class LeaseOptions(msgspec.Struct, kw_only=True):
         None
     ) = None
     ephemeral: bool | None = None
+    # OctoStore's access lists ask for protection that this server does not give: refused, not ignored.
+    acl: Annotated[Any, Meta(description="Not supported.", extra_json_schema={"type": "null"})] = None
 
 
 class AcquireBody(LeaseOptions, kw_only=True):
@@ -142,10 +147,10 @@ class Acquired(Lease, kw_only=True, tag_field="status", tag="acquired"):
 
 
 class Held(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
-    """Another holder has the lock. `holder_id` is a stable pseudonym of its token and session."""
+    """Another holder has the lock."""
 
     name: str
-    holder_id: str
+    holder_id: HolderId
     owner: str
     metadata: str | None
     fencing_token: FencingToken
@@ -183,7 +188,7 @@ class Blocker(msgspec.Struct, kw_only=True):
     """A name that could not be acquired. The fields of the holder are null during a cooldown."""
 
     name: str
-    holder_id: str | None
+    holder_id: HolderId | None
     owner: str | None
     metadata: str | None
     fencing_token: FencingToken
@@ -227,15 +232,15 @@ class QueueEntry(msgspec.Struct, kw_only=True):
 
 
 class Lock(msgspec.Struct, kw_only=True):
-    """The state of a lock; most fields of a free lock are null. `in_line`, for a single lock only, has the first
-    hundred waiters in their order."""
+    """The state of a lock; most fields of a free lock are null. `fencing_token` is then the last one, 0 if the lock was
+    not held for a long time. `in_line`, for a single lock only, has the first hundred waiters in their order."""
 
     name: str
     status: Literal["free", "held", "delayed"]
     owner: str | None = None
-    holder_id: str | None = None
+    holder_id: HolderId | None = None
     metadata: str | None = None
-    fencing_token: FencingToken | None = None
+    fencing_token: FencingToken
     acquired_at: datetime | None = None
     renewed_at: datetime | None = None
     expires_at: datetime | None = None
@@ -287,6 +292,7 @@ class SessionOpened(msgspec.Struct, kw_only=True):
     session_id: UUID
     expires_at: datetime
     keepalive_interval_secs: Annotated[int, Meta(ge=1)]
+    ttl_seconds: Annotated[int, Meta(ge=MIN_SESSION_SECONDS, le=MAX_SESSION_SECONDS)]
 
 
 class SessionKeptAlive(msgspec.Struct, kw_only=True):
@@ -295,9 +301,10 @@ class SessionKeptAlive(msgspec.Struct, kw_only=True):
 
 
 class Session(msgspec.Struct, kw_only=True):
-    """A session that is not `active` has ended and holds no locks."""
+    """A session that is not `active` has ended and holds no locks. `user_id` is a pseudonym of its token."""
 
     session_id: UUID
+    user_id: UUID
     owner: str
     metadata: str | None
     ttl_seconds: int

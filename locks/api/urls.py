@@ -1,7 +1,7 @@
 """The paths of the API."""
 
 from django.urls import path, register_converter
-from django.urls.converters import StringConverter
+from django.urls.converters import StringConverter, UUIDConverter
 
 from locks.api.views import bulk, deliveries, history, leases, openapi, sessions, tokens, watch, webhooks
 from locks.token_format import PUBLIC_ID_LENGTH
@@ -18,7 +18,7 @@ class PublicIdConverter(StringConverter):
 
 
 class WebhookIdConverter(StringConverter):
-    regex = "wh_[0-9a-f]{16}"
+    regex = UUIDConverter.regex
 
 
 register_converter(WebhookIdConverter, "webhookid")

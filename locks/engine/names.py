@@ -4,13 +4,10 @@ import re
 import unicodedata
 
 MAX_NAME_BYTES = 256
-# The last segment of a path names the operation, so no lock name ends in one of these.
-RESERVED_SUFFIXES = frozenset(
-    {
-        "acquire", "acquire-all", "claim-next", "force-release", "history", "release", "release-all", "renew",
-        "renew-all", "watch",
-    }
-)  # fmt: skip
+# The last segment of a path, where it names the operation.
+VERBS = frozenset({"acquire", "force-release", "history", "release", "renew", "watch"})
+# Operations on many locks, whose paths look like that of a lock.
+RESERVED = frozenset({"acquire-all", "claim-next", "release-all", "renew-all"})
 # \w is letters and digits of any script, and the underscore.
 _NAME = re.compile(r"[\w.\-:@+=~]+(?:/[\w.\-:@+=~]+)*")
 
@@ -34,6 +31,6 @@ def validate(name: str) -> str | None:
     segments = name.split("/")
     if "." in segments or ".." in segments:
         return "A name may not contain a segment that is '.' or '..'."
-    if segments[-1] in RESERVED_SUFFIXES:
-        return f"A name may not end in {segments[-1]!r}, which is an operation of this API."
+    if name in RESERVED:
+        return f"A lock cannot be named {name!r}, which is a path of this API."
     return None

@@ -98,7 +98,7 @@ class Inspected(msgspec.Struct):
     index: int
     verdict: str
     name: str
-    fencing_token: int | None
+    fencing_token: int
     holder_id: str | None
     owner: str | None
     metadata: str | None
@@ -122,7 +122,7 @@ class Listed(msgspec.Struct):
     total: int
     name: str | None
     status: str
-    fencing_token: int | None
+    fencing_token: int
     holder_id: str | None
     owner: str | None
     metadata: str | None
@@ -220,6 +220,7 @@ class SessionRow(msgspec.Struct):
 
     verdict: str
     session_id: UUID | None
+    user_id: UUID
     owner: str
     metadata: str | None
     ttl_seconds: int

@@ -53,10 +53,10 @@ class Space(models.Model):
         validators=[MinValueValidator(1)],
         help_text="Requests per second for each token. Empty: the server's default.",
     )
-    dedupe_by_metadata = models.BooleanField(
+    octostore_compatibility = models.BooleanField(
         default=False,
-        help_text="A repeated acquire with the same token and metadata returns the existing lease, as in OctoStore. "
-        "Off: only an idempotency key or a session identifies the holder.",
+        help_text="Answers as OctoStore does where the two differ: above all, a token that acquires a lock again gets "
+        "the same lease. Off: only an idempotency key or a session identifies the holder.",
     )
     allow_non_expiring_tokens = models.BooleanField(
         default=False, help_text="Whether tokens without an expiry may be issued."

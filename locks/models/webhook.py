@@ -1,6 +1,5 @@
 """Webhooks, their deliveries, and the attempts of each delivery."""
 
-import secrets
 import uuid
 
 from django.contrib.postgres.fields import ArrayField
@@ -12,7 +11,7 @@ from locks.models.space import Space
 
 
 def new_public_id() -> str:
-    return f"wh_{secrets.token_hex(8)}"
+    return str(uuid.uuid4())
 
 
 class Webhook(models.Model):
@@ -20,11 +19,13 @@ class Webhook(models.Model):
     in the commit that creates them, so the history is the outbox, and changes of locks write nothing here."""
 
     space = models.ForeignKey(Space, on_delete=models.CASCADE, related_name="webhooks")
-    public_id = models.CharField(max_length=19, unique=True, default=new_public_id, editable=False)
+    public_id = models.CharField(max_length=36, unique=True, default=new_public_id, editable=False)
     url = models.CharField(max_length=2000)
     # Empty: all of them.
     kinds = ArrayField(models.CharField(max_length=32), default=list, blank=True)
     prefix = models.CharField(max_length=256, blank=True, default="")
+    # OctoStore's filter, besides the prefix: a glob for the whole name (see octo_glob_pattern).
+    lock_pattern = models.CharField(max_length=256, null=True, blank=True)
     # Encrypted (see locks.events.webhooks.encryption), not hashed: it is needed to sign.
     secret = models.BinaryField(editable=False)
     previous_secret = models.BinaryField(null=True, editable=False)

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+from typing import cast
+from uuid import UUID
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from locks import token_format
@@ -62,6 +64,14 @@ def _detail(token: Token) -> dict[str, object]:
         "prefixes": list(token.prefixes),
         "expires_at": token.expires_at.isoformat() if token.expires_at else None,
     }
+
+
+def user_id(token: Token) -> UUID:
+    """What OctoStore's clients know a token's user by: the same as the `holder_id` of its locks without a session."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT octo_holder_id(%s, NULL)::uuid", [token.public_id])
+        (found,) = cursor.fetchone()
+    return cast(UUID, found)
 
 
 class MustExpire(Exception):

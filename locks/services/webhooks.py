@@ -36,6 +36,7 @@ def _detail(webhook: Webhook) -> dict[str, Any]:
         "url": _without_query(webhook.url),
         "kinds": list(webhook.kinds),
         "prefix": webhook.prefix,
+        **({"lock_pattern": webhook.lock_pattern} if webhook.lock_pattern else {}),
     }
 
 
@@ -45,8 +46,17 @@ def _without_query(url: str) -> str:
 
 
 @transaction.atomic
-def create(*, actor: Actor, space: Space, url: str, kinds: Sequence[str] = (), prefix: str = "") -> tuple[str, Webhook]:
-    """Returns the secret, which is not shown again, and the webhook, which gets events from now on.
+def create(
+    *,
+    actor: Actor,
+    space: Space,
+    url: str,
+    kinds: Sequence[str] = (),
+    prefix: str = "",
+    lock_pattern: str | None = None,
+    secret: str | None = None,
+) -> tuple[str, Webhook]:
+    """Returns the secret, a new one unless the caller has one, and the webhook, which gets events from now on.
     Raises InvalidTarget and TooManyWebhooks."""
     parse_target(url, allowed=settings.WEBHOOK_NETWORKS)
     reauthorize(actor=actor, space=space)
@@ -55,12 +65,13 @@ def create(*, actor: Actor, space: Space, url: str, kinds: Sequence[str] = (), p
     if Webhook.objects.filter(space=space).count() >= MAX_WEBHOOKS_PER_SPACE:
         raise TooManyWebhooks
     position = run(current_position())
-    secret = new_secret()
+    secret = secret or new_secret()
     webhook = Webhook.objects.create(
         space=space,
         url=url,
         kinds=sorted(set(kinds)),
         prefix=prefix,
+        lock_pattern=lock_pattern,
         secret=encrypt(secret),
         created_by=actor.name,
         cursor_commit_position=position.commit_position,

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
-from django.db import connection
+from django.db import OperationalError, connection
 
 from locks.system_state.db_health import check_connection
 from locks.system_state.ttl_cache import TTLCache
 
 FRESH_SECONDS = 1.0
 ANSWER_TIMEOUT = 2.0
+
+# The sums over all statistics cost more, and change slowly in relation.
+TOTALS_FRESH_SECONDS = 60.0
 
 # Sums the counts that acquire and the sweep keep for each space; counting the locks themselves would grow with them.
 _QUERY = """
@@ -65,6 +68,42 @@ def _fetch() -> Counters:
 
 
 latest = TTLCache(_fetch, seconds=FRESH_SECONDS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """Since the oldest statistics that are kept; `database_bytes` is the size of the database."""
+
+    tokens: int
+    acquired: int
+    released: int
+    database_bytes: int
+
+
+def _fetch_totals() -> Totals:
+    check_connection(seconds=ANSWER_TIMEOUT)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT (SELECT count(*) FROM octo_live_token), coalesce(sum(acquired), 0)::bigint,
+                   coalesce(sum(released), 0)::bigint, pg_database_size(current_database())
+            FROM octo_stats_minute
+            """
+        )
+        tokens, acquired, released, size = cursor.fetchone()
+    return Totals(tokens=tokens, acquired=acquired, released=released, database_bytes=size)
+
+
+latest_totals = TTLCache(_fetch_totals, seconds=TOTALS_FRESH_SECONDS)
+
+
+def totals() -> Totals:
+    """Raises OperationalError, which is not cached: /health must notice that the database is back."""
+    try:
+        return latest_totals()[0]
+    except OperationalError:
+        latest_totals.clear()
+        raise
 
 
 def counters() -> Counters:

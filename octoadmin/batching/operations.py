@@ -14,10 +14,12 @@ from locks.api.lease_options import lease_options
 from locks.api.parsing import check_name, check_ttl, decoder
 from locks.api.views import leases
 from locks.engine import requests, statements
+from locks.engine.names import VERBS
 from locks.engine.statements import Statement
 from octoadmin.batching.head import Fallback, Reason, RequestHead
 
 _ROOT = b"/locks/"
+_VERBS = frozenset(verb.encode() for verb in VERBS)
 
 _encode = msgspec.json.Encoder().encode
 _ACQUIRE = decoder(schemas.AcquireBody)
@@ -39,6 +41,8 @@ class Operation:
 
     def request(self, raw_name: bytes, head: RequestHead, request_id: str, body: bytes) -> tuple[Any, int]:
         """Raises Fallback."""
+        if raw_name.rpartition(b"/")[2] in _VERBS:
+            raise Fallback(Reason.VALUES)
         try:
             name = (unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name).decode()
             return self.to_request(check_name(name), head, request_id, body)

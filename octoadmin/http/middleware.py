@@ -1,9 +1,11 @@
 """Middleware around every request to Django: its id, its host, its log line, and the headers of every page."""
 
 import logging
+import re
 import secrets
 import time
 from collections.abc import Callable
+from urllib.parse import unquote_to_bytes
 
 import structlog
 from allauth.account.middleware import AccountMiddleware
@@ -12,10 +14,12 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
+from django.utils.encoding import repercent_broken_unicode
 from django.utils.log import log_response
 
 from locks.api.errors import RETRY_AFTER_SECONDS, invalid_input, new_request_id, unavailable
 from locks.api.exceptions import respond
+from locks.api.parsing import ENCODED_SLASH
 from locks.async_responses import AsyncResponse
 from locks.engine.execution import Unavailable
 from locks.engine.retry import RetriesExhausted
@@ -51,7 +55,7 @@ class RequestContextMiddleware:
             else:
                 log_request(
                     method=request.method,
-                    path=request.path_info,
+                    path=request.path,
                     status=response.status_code,
                     seconds=time.perf_counter() - started,
                 )
@@ -86,6 +90,25 @@ class RequestContextMiddleware:
             details = "This server does not answer to that name. Its operator can add it to ALLOWED_HOSTS."
             return respond(request, invalid_input(400, details))
         return None
+
+
+class EncodedSlashMiddleware:
+    """The innermost one: views of locks see which slashes of a name were sent as `%2F` (see locks.api.parsing)."""
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        raw_path: str = request.META.get("RAW_URI", "")
+        if "%" in raw_path and request.path_info.startswith("/locks/"):
+            parts = re.split("%2f", raw_path, flags=re.IGNORECASE)
+            request.path_info = ENCODED_SLASH.join(_decoded(part) for part in parts)
+        return self._get_response(request)
+
+
+def _decoded(raw_path: str) -> str:
+    """As Django decodes a path."""
+    return repercent_broken_unicode(unquote_to_bytes(raw_path.encode("latin-1"))).decode()
 
 
 class SecureCookiesMiddleware:

@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
+from typing import TypeAlias
 
 from django.conf import settings
 from django.db import Error
@@ -14,9 +15,11 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from locks.api.errors import RETRY_AFTER_SECONDS, invalid_input
 from locks.api.exceptions import respond
-from locks.system_state.counters import ANSWER_TIMEOUT, counters
+from locks.system_state.counters import ANSWER_TIMEOUT, counters, totals
 from locks.system_state.db_health import check_connection
 from octoadmin.monitoring.prometheus import render_metrics
+
+Body: TypeAlias = Mapping[str, str | int]
 
 _started_at = time.monotonic()
 _logger = logging.getLogger(__name__)
@@ -42,19 +45,22 @@ def health(request: HttpRequest) -> HttpResponse:
     """200 if this process and the database answer; 503 within seconds if the database does not."""
     try:
         check_connection(seconds=ANSWER_TIMEOUT)
+        size = totals().database_bytes
     except Error as error:
-        return _unavailable(request, error, {"status": "unavailable", "database": "does not answer"})
-    return _answer({"status": "ok"})
+        body: Body = {"status": "unavailable", "healthy": False, "database": "does not answer"}
+        return _unavailable(request, error, body)
+    # OctoStore's fields beside our `status`.
+    return _answer({"status": "ok", "healthy": True, "storage": "postgresql", "db_size_bytes": size})
 
 
 @read_only
 def status(request: HttpRequest) -> HttpResponse:
-    process: dict[str, str | int] = {
+    process: Body = {
         "version": str(settings.VERSION),
         "uptime_seconds": int(time.monotonic() - _started_at),
     }
     try:
-        now = counters()
+        now, total = counters(), totals()
     except Error as error:
         return _unavailable(request, error, {"status": "unavailable", **process})
     return _answer(
@@ -63,6 +69,11 @@ def status(request: HttpRequest) -> HttpResponse:
             **process,
             "live_locks": now.live_locks,
             "spaces": now.spaces,
+            # OctoStore's names.
+            "active_locks": now.live_locks,
+            "total_users": total.tokens,
+            "total_acquires": total.acquired,
+            "total_releases": total.released,
             "server_time": now.server_time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         }
     )
@@ -75,11 +86,11 @@ def metrics(_request: HttpRequest) -> HttpResponse:
     return HttpResponse(render_metrics(), headers=headers)
 
 
-def _answer(body: dict[str, str | int]) -> JsonResponse:
-    return JsonResponse(body, headers={"Cache-Control": "no-store"})
+def _answer(body: Body) -> JsonResponse:
+    return JsonResponse(dict(body), headers={"Cache-Control": "no-store"})
 
 
-def _unavailable(request: HttpRequest, error: Error, body: dict[str, str | int]) -> JsonResponse:
+def _unavailable(request: HttpRequest, error: Error, body: Body) -> JsonResponse:
     response = _answer(body)
     response.status_code = 503
     response["Retry-After"] = str(RETRY_AFTER_SECONDS)

@@ -19,9 +19,9 @@ from locks.system_state.db_health import drop_dead_connection
 from octoadmin.http.asgi_types import CLIENT_GONE_STATUS, ClientGone, Headers, Receive, Scope, Send
 from octoadmin.http.deferred import send_deferred, send_response
 from octoadmin.http.proxies import Networks
-from octoadmin.http.request_log import log_request
+from octoadmin.http.request_log import REQUEST_ID, log_request
 from octoadmin.monitoring.request_metrics import count_request, requests_in_flight, requests_waiting
-from octoadmin.wsgi_bridge.environ import REQUEST_ID, Environ, attach_body, environ_of
+from octoadmin.wsgi_bridge.environ import Environ, attach_body, environ_of
 from octoadmin.wsgi_bridge.request_body import BodyBudget, read_body
 from octoadmin.wsgi_bridge.streaming import StreamSender
 from octoadmin.wsgi_bridge.threads import Overloaded, Threads

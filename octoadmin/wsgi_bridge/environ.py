@@ -33,7 +33,7 @@ def environ_of(scope: Scope, *, request_id: str, trusted_proxies: Networks) -> E
         **_CONSTANT,
         REQUEST_ID: request_id,
         "REQUEST_METHOD": scope["method"],
-        # `%2F` and `/` in lock names mean the same; RAW_URI tells them apart.
+        # RAW_URI tells `%2F` and `/` apart.
         "PATH_INFO": _decoded(raw_path),
         "QUERY_STRING": scope["query_string"].decode("latin-1"),
         "RAW_URI": raw_path.decode("latin-1"),

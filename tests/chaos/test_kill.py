@@ -108,7 +108,7 @@ def set_up(database: Database, server: RunningServer) -> str:
         connection.execute(
             """
             INSERT INTO octo_space (team_id, slug, name, default_ttl_seconds, max_ttl_seconds, max_metadata_length,
-                                    max_live_locks, max_waiters, max_waiters_per_name, dedupe_by_metadata,
+                                    max_live_locks, max_waiters, max_waiters_per_name, octostore_compatibility,
                                     allow_non_expiring_tokens)
             SELECT id, 'main', 'Main', 60, 86400, 1024, 1000000, 10000, 1000, false, false FROM octo_team
             """

@@ -86,7 +86,12 @@ def test_bad_receivers_are_retried_and_delay_neither_the_others_nor_the_sweep(sp
         until(lambda: not bad["/configured"].deliveries.exclude(status="delivered").exists(), "all after the outage")
     for received in receiver.at("/well"):
         assert received.is_signed_with(secret)
+        assert received.is_signed_as_by_octostore(secret)
         assert not received.is_signed_with("whsec_another")
+        assert not received.is_signed_as_by_octostore("whsec_another")
+        assert (received.json["lock"], received.json["timestamp"]) == (
+            received.json["lock_name"], received.json["observed_at"]
+        )  # fmt: skip
         assert received.headers["X-OctoStore-Event-Id"] == received.json["event_id"]
         assert "lease" not in received.json
     assert len({received.headers["X-OctoStore-Delivery-Id"] for received in receiver.at("/well")}) == 10
@@ -116,7 +121,9 @@ def test_nothing_is_lost_when_the_worker_is_killed(space, digest, data, receiver
     assert {one.json["lock_name"] for one in received} == set(names)
     last = received[-1]
     assert last.is_signed_with(secret)
-    assert last.is_signed_with(old, "X-OctoStore-Signature-Previous")
+    assert last.is_signed_with(old)
+    assert last.is_signed_as_by_octostore(secret)
+    assert last.is_signed_as_by_octostore(old, "X-OctoStore-Signature-Previous")
 
 
 def kill(worker: "subprocess.Popen[bytes]") -> None:

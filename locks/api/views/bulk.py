@@ -37,6 +37,9 @@ _RENEW_ALL = decoder(schemas.RenewAllBody)
 _RELEASE_ALL = decoder(schemas.ReleaseAllBody)
 
 MAX_TOTAL = 10_000
+MAX_PAGE = 1000
+# Without a limit: OctoStore's clients do not page.
+MAX_UNPAGED = 10_000
 SORTS = ("name", "expires_at", "acquired_at")
 STATUSES = ("held", "delayed", "all")
 
@@ -177,7 +180,11 @@ class LocksView(LockApiView):
             query("owner", OpenApiTypes.STR, "Only locks of this owner."),
             query("status", {"type": "string", "enum": list(STATUSES)}, "Default: held."),
             query("sort", {"type": "string", "enum": list(SORTS)}, "Sorting by time needs status=held."),
-            query("limit", {"type": "integer", "minimum": 1, "maximum": 1000}, "Default: 100."),
+            query(
+                "limit",
+                {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
+                f"Without it, up to {MAX_UNPAGED:,} locks; `next_cursor` says whether there are more.",
+            ),
             query("cursor", OpenApiTypes.STR, "The `next_cursor` of the previous page."),
         ],
     )
@@ -187,7 +194,9 @@ class LocksView(LockApiView):
         status = query_choice(django_request, "status", STATUSES)
         if sort != "name" and status != "held":
             raise invalid_input(422, f"sort={sort} requires status=held.")
-        limit = query_number(django_request, "limit", default=100, minimum=1, maximum=1000)
+        limit = MAX_UNPAGED
+        if "limit" in django_request.GET:
+            limit = query_number(django_request, "limit", default=MAX_PAGE, minimum=1, maximum=MAX_PAGE)
         prefix = query_text(django_request, "prefix") or ""
         after = query_cursor(django_request, LockCursor)
         if after and (after.sort != sort or (sort != "name" and after.time is None)):

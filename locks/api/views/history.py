@@ -12,7 +12,7 @@ from rest_framework.request import Request
 from locks.api.base_view import json_response
 from locks.api.errors import ApiError, Code, invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, OpenApiTypes, describe, query
-from locks.api.parsing import check_name, query_choice, query_cursor, query_number, query_text
+from locks.api.parsing import name_in_path, query_choice, query_cursor, query_number, query_text
 from locks.api.views.tokens import TokenEndpoint
 from locks.events.history.export import CONTENT_TYPES, RETRY_SECONDS, Export, TooManyExports
 from locks.events.history.filters import Filter, Visibility
@@ -99,9 +99,10 @@ class LockHistoryView(HistoryEndpoint):
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         prefixes = self.visibility(request).prefixes
-        if prefixes and not check_name(name).startswith(prefixes):
+        name = name_in_path(name)
+        if prefixes and not name.startswith(prefixes):
             raise name_not_allowed(name)
-        return self.page(request, replace(_filter(request), name=check_name(name), prefix=None))
+        return self.page(request, replace(_filter(request), name=name, prefix=None))
 
 
 class ExportView(HistoryEndpoint):

@@ -8,7 +8,6 @@ from rest_framework.request import Request
 
 from locks.api import responses, schemas
 from locks.api.base_view import LockApiView, json_response, no_content
-from locks.api.errors import ApiError, Code
 from locks.api.openapi_hooks import describe
 from locks.api.parsing import check_text, decoder
 from locks.engine import requests
@@ -42,7 +41,7 @@ class SessionsView(LockApiView):
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _OPEN)
         open_request = requests.OpenSession(
-            ttl_seconds=_check_ttl(body.ttl_seconds),
+            ttl_seconds=_within_limits(body.ttl_seconds),
             owner=check_text("owner", body.owner),
             metadata=check_text("metadata", body.metadata),
             **self.caller(request),
@@ -117,10 +116,7 @@ class KeepaliveView(LockApiView):
         return json_response(responses.session_kept_alive(outcome))
 
 
-def _check_ttl(ttl_seconds: int | None) -> int:
+def _within_limits(ttl_seconds: int | None) -> int:
     if ttl_seconds is None:
         return SESSION_SECONDS
-    if not MIN_SESSION_SECONDS <= ttl_seconds <= MAX_SESSION_SECONDS:
-        limits = f"{MIN_SESSION_SECONDS} to {MAX_SESSION_SECONDS}"
-        raise ApiError(400, Code.INVALID_TTL, f"ttl_seconds of a session must be a whole number from {limits}.")
-    return ttl_seconds
+    return max(MIN_SESSION_SECONDS, min(MAX_SESSION_SECONDS, ttl_seconds))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, TypeAlias, cast
+from uuid import UUID
 
 import msgspec
 from django.db import IntegrityError, transaction
@@ -96,6 +97,14 @@ class IssuedToken(msgspec.Struct, kw_only=True):
     token: str
     public_id: str
     expires_at: datetime | None
+
+
+class RotatedToken(IssuedToken, kw_only=True):
+    """With OctoStore's fields: a pseudonym of the new token, its name, and its space."""
+
+    user_id: UUID
+    github_username: str
+    namespace: str
 
 
 class RevokedToken(msgspec.Struct, kw_only=True):
@@ -250,7 +259,8 @@ class TokensView(TokenEndpoint):
             raise ApiError(
                 409, Code.CONFLICT, f"The space has a token named '{body.name}'. Choose another name."
             ) from None
-        return _issued(plaintext, token, status=201)
+        issued = IssuedToken(token=plaintext, public_id=token.public_id, expires_at=token.expires_at)
+        return _with_plaintext(issued, status=201)
 
 
 class TokenView(TokenEndpoint):
@@ -313,7 +323,7 @@ class RotateView(TokenEndpoint):
         tag="Tokens",
         body=RotateBody,
         body_required=False,
-        responses={200: IssuedToken},
+        responses={200: RotatedToken},
         errors=(409,),
         description="The old token stays valid for `overlap_seconds`.",
     )
@@ -330,13 +340,20 @@ class RotateView(TokenEndpoint):
                 Code.CONFLICT,
                 "This token was rotated or revoked. Use its successor, or ask an admin of the team for a new token.",
             ) from None
-        return _issued(plaintext, token, status=200)
+        return _with_plaintext(
+            RotatedToken(
+                token=plaintext,
+                public_id=token.public_id,
+                expires_at=token.expires_at,
+                user_id=tokens.user_id(token),
+                github_username=token.name,
+                namespace=str(own.space),
+            )
+        )
 
 
-def _issued(plaintext: str, token: Token, *, status: int) -> HttpResponse:
-    response = json_response(
-        IssuedToken(token=plaintext, public_id=token.public_id, expires_at=token.expires_at), status=status
-    )
+def _with_plaintext(message: IssuedToken, *, status: int = 200) -> HttpResponse:
+    response = json_response(message, status=status)
     response["Cache-Control"] = "no-store"
     return response
 

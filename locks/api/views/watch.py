@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from locks.api import responses, schemas
 from locks.api.errors import RETRY_AFTER_SECONDS, ApiError, Code, invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, EventStream, OpenApiTypes, describe, query
-from locks.api.parsing import check_name, query_text
+from locks.api.parsing import name_in_path, query_choice, query_text
 from locks.api.views.tokens import TokenEndpoint
 from locks.async_responses import LoopStreamingResponse
 from locks.engine import requests
@@ -26,7 +26,7 @@ from locks.events.stream.event_tail import event_tail
 from locks.events.stream.memory import Account, stream_memory
 from locks.events.stream.snapshot import Snapshot, read_snapshot
 from locks.events.stream.streaming import stream
-from locks.events.stream.watch_event import WatchEvent
+from locks.events.stream.watch_event import WatchEvent, encode
 from locks.events.stream.watchers import Watcher
 from locks.models import Scope, Token
 
@@ -44,6 +44,13 @@ _LAST_EVENT_ID = OpenApiParameter(
     type={"type": "string", "maxLength": 4096, "pattern": "^[0-9a-f.-]+$"},
     location=OpenApiParameter.HEADER,
     description="The `id` of the last event that was received: the stream resumes after it, without a snapshot.",
+)
+FRAMES = ("named", "octostore")
+_FRAMES = query(
+    "frames",
+    {"type": "string", "enum": list(FRAMES)},
+    "`octostore`: frames without names, the first one `acquired` or `released` instead of a snapshot. The default in a "
+    "space with OctoStore compatibility; `named` in others.",
 )
 _encode = msgspec.json.Encoder().encode
 
@@ -68,7 +75,9 @@ _STREAM = EventStream(
 class WatchEndpoint(TokenEndpoint):
     scope = Scope.LOCKS_READ
 
-    def watch(self, request: Request, *, name: str | None, prefix: str = "") -> HttpResponse:
+    def watch(
+        self, request: Request, *, name: str | None, prefix: str = "", has_named_frames: bool = True
+    ) -> HttpResponse:
         token = cast(Token, request.auth)
         _check_capacity(token.space_id)
         resumed = _last_event_id(request)
@@ -77,8 +86,10 @@ class WatchEndpoint(TokenEndpoint):
         with read_snapshot() as snapshot:
             if resumed is None:
                 cursor = snapshot.cursor
-                for piece in _pieces(snapshot, _pages(token, name=name, prefix=prefix)):
-                    _keep(account, pieces, piece)
+                pages = _pages(token, name=name, prefix=prefix)
+                frames = _pieces(snapshot, pages) if has_named_frames else _first_frame(snapshot, pages)
+                for frame in frames:
+                    _keep(account, pieces, frame)
             elif snapshot.can_resume(resumed):
                 cursor = resumed
                 _keep(account, pieces, sse.comment("resumed"))
@@ -97,6 +108,7 @@ class WatchEndpoint(TokenEndpoint):
             cursor=cursor,
             account=account,
             snapshot=pieces,
+            has_named_frames=has_named_frames,
         )
         return LoopStreamingResponse(partial(stream, watcher), headers=sse.HEADERS)
 
@@ -107,15 +119,18 @@ class WatchLockView(WatchEndpoint):
         "Stream the events of a lock",
         tag="Watching",
         scope="locks:read",
-        errors=(400, 410),
-        parameters=[NAME, _LAST_EVENT_ID],
+        errors=(400, 410, 422),
+        parameters=[NAME, _FRAMES, _LAST_EVENT_ID],
         stream=_STREAM,
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         prefixes = tuple(cast(Token, request.auth).prefixes)
-        if not check_name(name).startswith(prefixes or ("",)):
+        name = name_in_path(name)
+        if not name.startswith(prefixes or ("",)):
             raise name_not_allowed(name)
-        return self.watch(request, name=name)
+        default = "octostore" if cast(Token, request.auth).space.octostore_compatibility else "named"
+        frames = query_choice(request._request, "frames", (default, *FRAMES))
+        return self.watch(request, name=name, has_named_frames=frames == "named")
 
 
 class WatchView(WatchEndpoint):
@@ -184,6 +199,21 @@ def _page(digest: str, prefix: str, *, after: str) -> list[schemas.Lock]:
     if rows[0].total > MAX_LOCKS:
         raise invalid_input(422, f"More than {MAX_LOCKS:,} locks are held with this prefix. Watch a longer one.")
     return [responses.lock(row.status, row) for row in rows if row.name is not None]
+
+
+def _first_frame(snapshot: Snapshot, pages: Iterator[tuple[list[schemas.Lock], bool]]) -> Iterator[bytes]:
+    """For clients that know unnamed messages only: the state of the one lock, as the event that led to it."""
+    ((lock,), _complete) = next(pages)
+    event = WatchEvent(
+        event="acquired" if lock.status == "held" else "released",
+        lock_name=lock.name,
+        fencing_token=lock.fencing_token,
+        owner=lock.owner,
+        metadata=lock.metadata,
+        expires_at=lock.expires_at,
+        observed_at=snapshot.now,
+    )
+    yield sse.id_line(snapshot.cursor) + sse.without_name(encode(event))
 
 
 def _pieces(snapshot: Snapshot, pages: Iterator[tuple[list[schemas.Lock], bool]]) -> Iterator[bytes]:

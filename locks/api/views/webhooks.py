@@ -1,7 +1,12 @@
-"""Webhooks: create, list, change, pause, delete, rotate the secret."""
+"""Webhooks: create, list, change, pause, delete, rotate the secret.
 
+OctoStore's fields `events`, `lock_pattern` and `secret` are accepted beside our own.
+"""
+
+import re
 from datetime import datetime, timedelta
-from typing import Annotated, Literal, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
+from uuid import UUID
 
 import msgspec
 from django.http import HttpResponse
@@ -17,7 +22,7 @@ from locks.api.schemas import TEXT_PATTERN
 from locks.api.views.tokens import TokenEndpoint, is_within
 from locks.events.webhooks.urls import MAX_URL, InvalidTarget
 from locks.models import Scope, Token, Webhook
-from locks.services import webhooks
+from locks.services import tokens, webhooks
 
 MAX_OVERLAP_SECONDS = 7 * 86_400
 
@@ -28,11 +33,35 @@ Url: TypeAlias = Annotated[
 Prefix: TypeAlias = Annotated[str, Meta(max_length=256, extra_json_schema={"pattern": TEXT_PATTERN})]
 
 
-class WebhookDescription(msgspec.Struct, kw_only=True):
-    """Empty `kinds` means all. `failures` counts failed attempts in a row."""
+# `renewed` is one of OctoStore's events: renewals are not in the history, so a webhook for them is refused.
+EventName: TypeAlias = Literal["acquired", "released", "expired", "force_released", "renewed", "*"]
+Pattern: TypeAlias = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=256,
+        description="Only names that match this glob: `*` is any text, also with slashes, `?` one character.",
+        examples=["service/*"],
+    ),
+]
+Secret: TypeAlias = Annotated[str, Meta(min_length=1, max_length=256, extra_json_schema={"pattern": TEXT_PATTERN})]
+Unsupported: TypeAlias = Annotated[Any, Meta(description="Not supported.", extra_json_schema={"type": "null"})]
+REDACTED = "****"
+# Characters of names and the two wildcards. Other wildcards would never match.
+_PATTERN = re.compile(r"[\w.\-:@+=~/*?]+")
 
-    id: str
+
+class WebhookDescription(msgspec.Struct, kw_only=True):
+    """Empty `kinds` means all; `events` are the same on OctoStore's terms. `failures` counts failed attempts in a row.
+    `user_id` is a pseudonym of the token that asks, `secret` is redacted."""
+
+    id: UUID
+    user_id: UUID
     url: str
+    secret: str
+    events: list[str]
+    lock_pattern: str | None
+    active: bool
     kinds: list[Kind]
     prefix: str
     paused: bool
@@ -46,9 +75,14 @@ class WebhookList(msgspec.Struct, kw_only=True):
 
 
 class CreateBody(msgspec.Struct, kw_only=True):
+    """`events` are `kinds` on OctoStore's terms: send one of the two. Without a `secret` the response has a new one."""
+
     url: Url
     kinds: Annotated[list[Kind], Meta(max_length=4)] = []
     prefix: Prefix = ""
+    events: Annotated[list[EventName], Meta(max_length=16)] | None = None
+    lock_pattern: Pattern | None = None
+    secret: Secret | None = None
 
 
 class ChangeBody(msgspec.Struct, kw_only=True):
@@ -58,12 +92,13 @@ class ChangeBody(msgspec.Struct, kw_only=True):
     kinds: Annotated[list[Kind], Meta(max_length=4)] | UnsetType = UNSET
     prefix: Prefix | UnsetType = UNSET
     paused: bool | UnsetType = UNSET
+    events: Unsupported = None
+    lock_pattern: Unsupported = None
+    secret: Unsupported = None
 
 
 class CreatedWebhook(WebhookDescription, kw_only=True):
-    """With the secret, which no other response contains."""
-
-    secret: str
+    """If the server made the secret, this is the only response that contains it."""
 
 
 class RotateSecretBody(msgspec.Struct, kw_only=True):
@@ -79,10 +114,15 @@ _CHANGE = decoder(ChangeBody)
 _ROTATE = decoder(RotateSecretBody)
 
 
-def _describe(webhook: Webhook) -> dict[str, object]:
+def _describe(webhook: Webhook, *, token: Token) -> dict[str, Any]:
     return {
-        "id": webhook.public_id,
+        "id": UUID(webhook.public_id),
+        "user_id": tokens.user_id(token),
         "url": webhook.url,
+        "secret": REDACTED,
+        "events": list(webhook.kinds) or ["*"],
+        "lock_pattern": webhook.lock_pattern,
+        "active": webhook.paused_at is None,
         "kinds": list(webhook.kinds),
         "prefix": webhook.prefix,
         "paused": webhook.paused_at is not None,
@@ -92,8 +132,27 @@ def _describe(webhook: Webhook) -> dict[str, object]:
     }
 
 
-def _description(webhook: Webhook) -> WebhookDescription:
-    return WebhookDescription(**_describe(webhook))  # type: ignore[arg-type]
+def _description(webhook: Webhook, *, token: Token) -> WebhookDescription:
+    return WebhookDescription(**_describe(webhook, token=token))
+
+
+def _kinds(body: CreateBody) -> list[Kind]:
+    if body.events is None:
+        return body.kinds
+    if body.kinds:
+        raise invalid_input(400, "Send events or kinds, not both.")
+    if "renewed" in body.events:
+        raise invalid_input(400, "There are no webhooks for renewals. Leave 'renewed' out, or watch the lock.")
+    return [] if "*" in body.events else cast("list[Kind]", body.events)
+
+
+def _literal_start(pattern: str | None) -> str:
+    """All names that match start with this."""
+    if pattern is None:
+        return ""
+    if _PATTERN.fullmatch(pattern) is None:
+        raise invalid_input(400, "lock_pattern may contain the characters of names and the wildcards * and ?.")
+    return re.split(r"[*?]", pattern, maxsplit=1)[0]
 
 
 class WebhookEndpoint(TokenEndpoint):
@@ -118,14 +177,21 @@ class WebhookEndpoint(TokenEndpoint):
 
 class WebhooksView(WebhookEndpoint):
     @describe(
-        "list_webhooks", "Webhooks of the space", tag="Webhooks", scope="webhooks:manage", responses={200: WebhookList}
+        "list_webhooks",
+        "Webhooks of the space",
+        tag="Webhooks",
+        scope="webhooks:manage",
+        responses={200: WebhookList | list[WebhookDescription]},
+        description="In a space with OctoStore compatibility, an array.",
     )
     def get(self, request: Request) -> HttpResponse:
         own = self.own(request)
         visible = [
-            webhook for webhook in Webhook.objects.filter(space_id=own.space_id) if is_within(own, [webhook.prefix])
+            _description(webhook, token=own)
+            for webhook in Webhook.objects.filter(space_id=own.space_id)
+            if is_within(own, [webhook.prefix])
         ]
-        return json_response(WebhookList(webhooks=[_description(webhook) for webhook in visible]))
+        return json_response(visible if own.space.octostore_compatibility else WebhookList(webhooks=visible))
 
     @describe(
         "create_webhook",
@@ -140,11 +206,14 @@ class WebhooksView(WebhookEndpoint):
     )
     def post(self, request: Request) -> HttpResponse:
         body = parse_body(request._request, _CREATE)
-        self.check_prefix(request, body.prefix)
+        own = self.own(request)
+        pattern_start = _literal_start(body.lock_pattern)
+        prefix = body.prefix or pattern_start
+        self.check_prefix(request, prefix)
         try:
             secret, webhook = webhooks.create(
-                actor=self.actor(request), space=self.own(request).space, url=body.url, kinds=body.kinds,
-                prefix=body.prefix,
+                actor=self.actor(request), space=own.space, url=body.url, kinds=_kinds(body), prefix=prefix,
+                lock_pattern=body.lock_pattern, secret=check_text("secret", body.secret),
             )  # fmt: skip
         except InvalidTarget as error:
             raise invalid_input(422, str(error)) from None
@@ -152,7 +221,8 @@ class WebhooksView(WebhookEndpoint):
             limit = webhooks.MAX_WEBHOOKS_PER_SPACE
             raise ApiError(409, Code.CONFLICT, f"The space has {limit} webhooks already. Delete one first.") from None
         webhook.refresh_from_db()
-        response = json_response(CreatedWebhook(secret=secret, **_describe(webhook)), status=201)  # type: ignore[arg-type]
+        shown = REDACTED if body.secret else secret
+        response = json_response(CreatedWebhook(**{**_describe(webhook, token=own), "secret": shown}), status=201)
         response["Cache-Control"] = "no-store"
         return response
 
@@ -167,7 +237,7 @@ class WebhookView(WebhookEndpoint):
         errors=(404,),
     )
     def get(self, request: Request, public_id: str) -> HttpResponse:
-        return json_response(_description(self.webhook(request, public_id)))
+        return json_response(_description(self.webhook(request, public_id), token=self.own(request)))
 
     @describe(
         "change_webhook",
@@ -183,6 +253,8 @@ class WebhookView(WebhookEndpoint):
     def patch(self, request: Request, public_id: str) -> HttpResponse:
         webhook = self.webhook(request, public_id)
         body = parse_body(request._request, _CHANGE)
+        if body.events is not None or body.lock_pattern is not None or body.secret is not None:
+            raise invalid_input(400, "Change kinds and prefix, rotate the secret, or create another webhook.")
         actor = self.actor(request)
         changes = {
             field: getattr(body, field) for field in ("url", "kinds", "prefix") if getattr(body, field) is not UNSET
@@ -196,7 +268,7 @@ class WebhookView(WebhookEndpoint):
             raise invalid_input(422, str(error)) from None
         if body.paused is not UNSET:
             webhook = (webhooks.pause if body.paused else webhooks.resume)(actor=actor, webhook=webhook)
-        return json_response(_description(webhook))
+        return json_response(_description(webhook, token=self.own(request)))
 
     @describe(
         "delete_webhook",
@@ -221,8 +293,8 @@ class RotateSecretView(WebhookEndpoint):
         body_required=False,
         responses={200: NewSecret},
         errors=(404,),
-        description="For `overlap_seconds`, by default a day, deliveries also carry the header "
-        "`X-OctoStore-Signature-Previous`, made with the old secret.",
+        description="For `overlap_seconds`, by default a day, deliveries are also signed with the old secret: by a "
+        "second `v1` in `X-Octo-Signature`, and by `X-OctoStore-Signature-Previous`.",
     )
     def post(self, request: Request, public_id: str) -> HttpResponse:
         webhook = self.webhook(request, public_id)

@@ -24,7 +24,7 @@ LIMIT_LABELS = {
     "max_waiters_per_name": "Max waiters per lock",
     "max_waiters": "Max waiters in the space",
     "requests_per_second": "Requests/s per token",
-    "dedupe_by_metadata": "Recognise holders by metadata, as OctoStore does",
+    "octostore_compatibility": "OctoStore compatibility",
     "allow_non_expiring_tokens": "Allow tokens that never expire",
 }
 

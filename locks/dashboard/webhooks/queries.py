@@ -27,6 +27,7 @@ class WebhookRow:
     url: str
     kinds: list[str]
     prefix: str
+    lock_pattern: str | None
     created_at: datetime
     created_by: str
     consecutive_failures: int

@@ -1,6 +1,7 @@
 -- The webhooks of a space, oldest first, or one of them.
 SELECT
-    webhook.id, webhook.public_id, webhook.url, webhook.kinds, webhook.prefix, webhook.created_at, webhook.created_by,
+    webhook.id, webhook.public_id, webhook.url, webhook.kinds, webhook.prefix, webhook.lock_pattern, webhook.created_at,
+    webhook.created_by,
     webhook.consecutive_failures, webhook.last_claimed_at, webhook.backoff_until, webhook.paused_at, webhook.previous_secret_until,
     -- The page says "more than 1,000", so counting stops there.
     (SELECT count(*) FROM (SELECT FROM octo_delivery WHERE webhook_id = webhook.id AND status = 'pending' LIMIT 1001)

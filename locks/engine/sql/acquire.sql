@@ -44,12 +44,12 @@ snapshot AS MATERIALIZED (
     SELECT
         auth.index, auth.request_id, auth.channel, auth.address, auth.name, auth.metadata, auth.lock_delay_seconds,
         auth.session_id, auth.bound_session_id, auth.idempotency_digest, auth.request_digest, auth.token_id,
-        auth.public_id, auth.token_name, auth.space_id, auth.team_id, auth.max_hold_seconds, auth.dedupe_by_metadata,
-        auth.space_is_full, auth.owner, auth.ttl_seconds, auth.session_expires_at, lock.*
+        auth.public_id, auth.token_name, auth.space_id, auth.team_id, auth.max_hold_seconds,
+        auth.octostore_compatibility, auth.space_is_full, auth.owner, auth.ttl_seconds, auth.session_expires_at, lock.*
     FROM auth
     CROSS JOIN LATERAL octo_lock_snapshot(
-        auth.space_id, auth.name, auth.token_id, auth.session_id, auth.idempotency_digest, auth.dedupe_by_metadata,
-        auth.metadata, NULL) AS lock
+        auth.space_id, auth.name, auth.token_id, auth.session_id, auth.idempotency_digest,
+        auth.octostore_compatibility, NULL) AS lock
     WHERE auth.refusal IS NULL
 ),
 -- The same columns, with the lock as it is now.
@@ -58,7 +58,7 @@ locked AS MATERIALIZED (
         snapshot.index, snapshot.request_id, snapshot.channel, snapshot.address, snapshot.name, snapshot.metadata,
         snapshot.lock_delay_seconds, snapshot.session_id, snapshot.bound_session_id, snapshot.idempotency_digest,
         snapshot.request_digest, snapshot.token_id, snapshot.public_id, snapshot.token_name, snapshot.space_id,
-        snapshot.team_id, snapshot.max_hold_seconds, snapshot.dedupe_by_metadata, snapshot.space_is_full,
+        snapshot.team_id, snapshot.max_hold_seconds, snapshot.octostore_compatibility, snapshot.space_is_full,
         snapshot.owner, snapshot.ttl_seconds, snapshot.session_expires_at,
         lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner, lock.metadata,
         lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest, lock.lock_delay_seconds,
@@ -88,9 +88,8 @@ decision AS MATERIALIZED (
                             WHEN held_request_digest IS DISTINCT FROM request_digest THEN 'idempotency_conflict'
                             WHEN state = 'recognised' THEN 'recognised'
                         END
-                    WHEN held_session_id = session_id
-                         OR (dedupe_by_metadata AND held_token_id = token_id
-                             AND held_metadata IS NOT DISTINCT FROM metadata) THEN
+                    WHEN octo_is_same_holder(
+                        token_id, session_id, held_token_id, held_session_id, octostore_compatibility) THEN
                         CASE WHEN state = 'recognised' THEN 'recognised' END
                     ELSE 'held'
                 END

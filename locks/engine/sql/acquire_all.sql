@@ -4,8 +4,7 @@
 -- order in the request, and the clock is read after the last (see acquire.sql). All or none can be decided only over
 -- rows that can be locked, so names without a row get a free one and the verdict is `retry`.
 --
--- Locks that the caller's session holds already (or its token with the same metadata, where the space compares it) are
--- its own: it keeps those leases, never for less time than they had, and gets the others if they are free. A retry that
+-- Locks that the same holder has already (octo_is_same_holder) are its own: it keeps those leases, never for less time than they had, and gets the others if they are free. A retry that
 -- is recognised by its idempotency key alone succeeds only while it holds all of the names; if some of its leases have
 -- ended it cannot get the same answer, and those that are left block it. As in acquire.sql, only a lease that the
 -- snapshot shows is recognised.
@@ -50,7 +49,7 @@ snapshot AS MATERIALIZED (
     CROSS JOIN requested
     CROSS JOIN LATERAL octo_lock_snapshot(
         auth.space_id, requested.name, auth.token_id, auth.session_id, auth.idempotency_digest,
-        auth.dedupe_by_metadata, auth.metadata, auth.handed_lease_id) AS lock
+        auth.octostore_compatibility, auth.handed_lease_id) AS lock
     WHERE (SELECT verdict IS NULL FROM refusal)
 ),
 blocked AS MATERIALIZED (
@@ -104,9 +103,8 @@ decision AS MATERIALIZED (
                     WHEN locked.lease_id = auth.handed_lease_id THEN 'handed'
                     WHEN locked.token_id = auth.token_id AND locked.idempotency_digest = auth.idempotency_digest
                          AND locked.request_digest IS DISTINCT FROM auth.request_digest THEN 'idempotency_conflict'
-                    WHEN locked.session_id = auth.session_id
-                         OR (auth.dedupe_by_metadata AND locked.token_id = auth.token_id
-                             AND locked.metadata IS NOT DISTINCT FROM auth.metadata)
+                    WHEN octo_is_same_holder(
+                        auth.token_id, auth.session_id, locked.token_id, locked.session_id, auth.octostore_compatibility)
                     THEN CASE WHEN locked.snapshot_state = 'recognised' THEN 'own' END
                     WHEN locked.token_id = auth.token_id AND locked.idempotency_digest = auth.idempotency_digest
                     THEN CASE WHEN locked.snapshot_state = 'recognised' THEN 'recognised' END

@@ -50,7 +50,7 @@ snapshot AS MATERIALIZED (
     FROM auth
     CROSS JOIN json_array_elements_text(auth.names) WITH ORDINALITY AS requested (name, index)
     CROSS JOIN LATERAL octo_lock_snapshot(
-        auth.space_id, requested.name, auth.token_id, NULL, auth.idempotency_digest, false, NULL, NULL) AS lock
+        auth.space_id, requested.name, auth.token_id, NULL, auth.idempotency_digest, false, NULL) AS lock
     WHERE coalesce(auth.refusal, 'key_in_use') = 'key_in_use'
 ),
 needs_handover AS MATERIALIZED (

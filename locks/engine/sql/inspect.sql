@@ -1,18 +1,18 @@
 -- Inspect: the state of each name, one row for each request of the batch, in its order. Changes nothing.
 --
 -- $1 is a JSON array of requests.Inspect. A lease that has ended, by its own expiry or with its session, is free whether
--- or not the sweep has recorded it.
+-- or not the sweep has recorded it. On OctoStore's terms a lock in its delay is free.
 SELECT
     auth.index,
     CASE
         WHEN auth.refusal IS NOT NULL THEN auth.refusal
         WHEN lock.effective_expires_at > clock.now THEN 'held'
         WHEN octo_available_at(lock.available_at, lock.effective_expires_at, lock.lock_delay_seconds) > clock.now
-            THEN 'delayed'
+             AND NOT auth.octostore_compatibility THEN 'delayed'
         ELSE 'free'
     END AS verdict,
     auth.name,
-    lock.fencing_token,
+    CASE WHEN auth.refusal IS NULL THEN coalesce(lock.fencing_token, 0) END AS fencing_token,
     lock.holder_id,
     lock.owner,
     lock.metadata,
@@ -40,7 +40,8 @@ SELECT
     auth.space_id,
     auth.requests_per_second
 FROM (
-    SELECT request.index, request.name, auth.space_id, auth.requests_per_second, auth.refusal
+    SELECT
+        request.index, request.name, auth.space_id, auth.octostore_compatibility, auth.requests_per_second, auth.refusal
     FROM json_to_recordset($1::json) AS request (index int, digest text, name text)
     CROSS JOIN LATERAL octo_auth(request.digest, 'locks:read', request.name) AS auth
 ) AS auth

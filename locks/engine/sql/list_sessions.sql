@@ -8,7 +8,7 @@ SELECT
         WHEN session.id IS NULL AND $2::uuid IS NOT NULL THEN 'no_session'
         ELSE 'listed'
     END AS verdict,
-    session.id AS session_id, session.owner, session.metadata, session.ttl_seconds, session.created_at,
+    session.id AS session_id, octo_holder_id(auth.public_id, NULL)::uuid AS user_id, session.owner, session.metadata, session.ttl_seconds, session.created_at,
     session.last_keepalive_at, session.expires_at, session.ended_at,
     CASE WHEN session.active THEN (
         SELECT count(*)::int FROM octo_lock AS lock

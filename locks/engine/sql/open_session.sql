@@ -38,7 +38,7 @@ recorded AS (
 )
 SELECT
     coalesce(auth.refusal, 'opened') AS verdict,
-    opened.id AS session_id, opened.owner, opened.metadata, opened.ttl_seconds, opened.created_at,
+    opened.id AS session_id, octo_holder_id(auth.public_id, NULL)::uuid AS user_id, opened.owner, opened.metadata, opened.ttl_seconds, opened.created_at,
     opened.last_keepalive_at, opened.expires_at, NULL::timestamptz AS ended_at, 0 AS lock_count, true AS active,
     auth.now, auth.space_id, auth.max_metadata_length, auth.requests_per_second
 FROM auth

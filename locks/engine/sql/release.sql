@@ -16,7 +16,7 @@ WITH auth AS MATERIALIZED (
 snapshot AS MATERIALIZED (
     SELECT auth.*, lock.lock_id, lock.state
     FROM auth
-    CROSS JOIN LATERAL octo_own_lock_snapshot(auth.space_id, auth.name, auth.lease_id) AS lock
+    CROSS JOIN LATERAL octo_own_lock_snapshot(auth.space_id, auth.name, auth.lease_id, auth.token_id) AS lock
     WHERE auth.refusal IS NULL
 ),
 locked AS MATERIALIZED (

@@ -10,8 +10,8 @@
 -- `needs_handover` (see acquire.sql).
 WITH auth AS MATERIALIZED (
     SELECT
-        request.index, request.name, request.lease_id, request.ttl_seconds, auth.space_id, auth.max_ttl_seconds,
-        auth.max_hold_seconds, auth.requests_per_second,
+        request.index, request.name, request.lease_id, request.ttl_seconds, auth.token_id, auth.space_id,
+        auth.max_ttl_seconds, auth.max_hold_seconds, auth.requests_per_second,
         coalesce(auth.refusal, CASE WHEN request.ttl_seconds > auth.max_ttl_seconds THEN 'ttl_too_long' END) AS refusal
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, name text COLLATE "C", lease_id uuid, ttl_seconds int
@@ -21,7 +21,7 @@ WITH auth AS MATERIALIZED (
 snapshot AS MATERIALIZED (
     SELECT auth.*, lock.*
     FROM auth
-    CROSS JOIN LATERAL octo_own_lock_snapshot(auth.space_id, auth.name, auth.lease_id) AS lock
+    CROSS JOIN LATERAL octo_own_lock_snapshot(auth.space_id, auth.name, auth.lease_id, auth.token_id) AS lock
     WHERE auth.refusal IS NULL
 ),
 locked AS MATERIALIZED (

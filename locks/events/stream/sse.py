@@ -29,6 +29,11 @@ def event(name: str, data: bytes = b"") -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), data)
 
 
+def without_name(chunk: bytes) -> bytes:
+    """An event without its name, which browsers then deliver as a plain message."""
+    return chunk.partition(b"\n")[2]
+
+
 def comment(text: str) -> bytes:
     return b": %s\n\n" % text.encode()
 

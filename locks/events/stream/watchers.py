@@ -7,7 +7,7 @@ from enum import Enum
 
 from locks.events.stream.cursors import NOTHING, Cursor
 from locks.events.stream.memory import Account
-from locks.events.stream.sse import id_line
+from locks.events.stream.sse import id_line, without_name
 from locks.events.stream.transitions import Transition
 
 # A client that lets more than this pile up is disconnected; it can reconnect with Last-Event-ID.
@@ -36,6 +36,8 @@ class Watcher:
     # Everything that is to be sent is taken from the account, and given back when it was sent.
     account: Account
     snapshot: deque[bytes] = field(default_factory=deque)
+    # Without names, a client that handles unnamed messages only gets every event, as from OctoStore.
+    has_named_frames: bool = True
     close_reason: CloseReason | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _pending: list[bytes] = field(default_factory=list)
@@ -62,11 +64,11 @@ class Watcher:
         in_snapshot = visibility.shows(row.txid)
         self.cursor = Cursor(row.at or row.now, position, visibility)
         if not in_snapshot:
-            self._append(id_line(self.cursor) + chunk)
+            self._append(id_line(self.cursor) + self._frame(chunk))
 
     def send_ephemeral(self, chunk: bytes) -> None:
         """For what is not part of the history and cannot be resumed."""
-        self._append(chunk)
+        self._append(self._frame(chunk))
 
     def advance(self, cursor: Cursor) -> None:
         """There are no other events for it up to this cursor."""
@@ -84,6 +86,9 @@ class Watcher:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         self.ready.clear()
         return b"".join(pending)
+
+    def _frame(self, chunk: bytes) -> bytes:
+        return chunk if self.has_named_frames else without_name(chunk)
 
     def _append(self, chunk: bytes) -> None:
         if self.close_reason is not None:

@@ -14,9 +14,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DeliveredEvent(msgspec.Struct, kw_only=True):
-    """Never contains a lease id. `test` has no lock."""
+    """Never contains a lease id. `test` has no lock. OctoStore's receivers read `event`, `lock`, `fencing_token` and
+    `timestamp`."""
 
     event: str
+    lock: str | None
+    timestamp: datetime
     event_id: str
     webhook_id: str
     lock_name: str | None
@@ -32,6 +35,8 @@ def encode_body(delivery: Delivery) -> bytes:
     return _encode(
         DeliveredEvent(
             event=delivery.kind,
+            lock=delivery.lock_name,
+            timestamp=delivery.observed_at,
             event_id=str(delivery.event_id),
             webhook_id=delivery.webhook.public_id,
             lock_name=delivery.lock_name,
@@ -44,21 +49,26 @@ def encode_body(delivery: Delivery) -> bytes:
     )
 
 
-def signature(secret: str, *, timestamp: int, body: bytes) -> str:
-    return f"sha256={hmac.new(secret.encode(), b'%d.%s' % (timestamp, body), hashlib.sha256).hexdigest()}"
+def _hmac(secret: str, message: bytes) -> str:
+    return hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()
 
 
 def sign(
     delivery: Delivery, *, secret: str, previous_secret: str | None, timestamp: int, body: bytes
 ) -> dict[str, str]:
+    """OctoStore's signature covers the body alone. Ours covers the timestamp too, so a receiver can refuse replays;
+    during the overlap of a rotation it has a second `v1`."""
+    secrets = [secret] if previous_secret is None else [secret, previous_secret]
+    timestamped = [f"v1={_hmac(one, b'%d.%s' % (timestamp, body))}" for one in secrets]
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "Octoadmin-Webhook",
         "X-OctoStore-Event-Id": str(delivery.event_id),
         "X-OctoStore-Delivery-Id": str(delivery.public_id),
         "X-OctoStore-Timestamp": str(timestamp),
-        "X-OctoStore-Signature": signature(secret, timestamp=timestamp, body=body),
+        "X-OctoStore-Signature": f"sha256={_hmac(secret, body)}",
+        "X-Octo-Signature": ",".join([f"t={timestamp}", *timestamped]),
     }
     if previous_secret is not None:
-        headers["X-OctoStore-Signature-Previous"] = signature(previous_secret, timestamp=timestamp, body=body)
+        headers["X-OctoStore-Signature-Previous"] = f"sha256={_hmac(previous_secret, body)}"
     return headers

@@ -96,7 +96,12 @@ def call(request: pytest.FixtureRequest, operator_token: str) -> Call:
                 fields |= {"Content-Type": content_type, "Content-Length": str(len(data))}
             return client.send(method, path, fields, data)
         return Client(raise_request_exception=False).generic(
-            method, path, data, content_type=content_type if data else "", headers=headers
+            method,
+            path,
+            data,
+            content_type=content_type if data else "",
+            headers=headers,
+            RAW_URI=path.partition("?")[0],
         )
 
     return send

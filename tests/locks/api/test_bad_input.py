@@ -19,16 +19,21 @@ TTLS = [
     ([], 422, "invalid_input"),
 ]
 FIELDS = [
-    ({"metadata": "x" * 1025}, 422),
+    ({"metadata": "x" * 1025}, 400),
     ({"metadata": "a\0b"}, 422),
     ({"metadata": {"a": 1}}, 422),
     ({"metadata": 7}, 422),
     ({"owner": ""}, 422),
     ({"owner": "x" * 129}, 422),
     ({"owner": "a\0b"}, 422),
-    ({"lock_delay_seconds": -1}, 422),
-    ({"lock_delay_seconds": 61}, 422),
+    ({"lock_delay_seconds": -1}, 400),
+    ({"lock_delay_seconds": 61}, 400),
+    ({"lock_delay_seconds": "1"}, 422),
+    ({"ephemeral": True}, 400),
     ({"session_id": "not-a-uuid"}, 422),
+    ({"acl": ["user:7"]}, 400),
+    ({"acl": []}, 400),
+    ({"acl": {"read": "all"}}, 400),
 ]
 NAMES = [
     "/locks//acquire",
@@ -47,9 +52,9 @@ NAMES = [
     "/locks/%F0%9F%94%92/acquire",  # a picture of a lock is no letter
     f"/locks/{'x' * 257}/acquire",
     f"/locks/{'%C3%BC' * 129}/acquire",
-    "/locks/acquire/acquire",
     "/locks/a/renew/acquire",
     "/locks/a/history/acquire",
+    "/locks/claim-next/acquire",
 ]
 GOOD_NAMES = [
     ("deploy-main", "deploy-main"),
@@ -60,6 +65,13 @@ GOOD_NAMES = [
     ("%E0%A4%A8%E0%A4%AE%E0%A4%B8%E0%A5%8D%E0%A4%A4%E0%A5%87", "नमस्ते"),
     ("x" * 256, "x" * 256),
     ("acquire/a", "acquire/a"),
+    ("watch", "watch"),
+    ("acquire", "acquire"),
+    ("deploy%2Frelease", "deploy/release"),
+    ("deploy%2fhistory", "deploy/history"),
+    ("%C3%BCber%2Facquire", "über/acquire"),
+    ("a/b%2Fwatch", "a/b/watch"),
+    ("a/claim-next", "a/claim-next"),
 ]
 BODIES = [
     (b"[]", 422),
@@ -105,6 +117,8 @@ def test_ttl(call, ttl, status, code):
 @pytest.mark.usefixtures("nothing_changed")
 def test_fields(call, body, status):
     refused(call("POST", "/locks/deploy-main/acquire", body), status, "invalid_input")
+    refused(call("POST", "/locks/claim-next", {"names": ["a"], **body}), status, "invalid_input")
+    refused(call("POST", "/locks/acquire-all", {"names": ["a"], **body}), status, "invalid_input")
 
 
 @pytest.mark.parametrize("path", NAMES)

@@ -2,11 +2,13 @@
 
 import time
 from datetime import datetime
+from uuid import UUID
 
 import pytest
 
 from locks.models import Event, Lock, Space
 from tests.conftest import issue
+from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.usefixtures("each_path")
 
@@ -46,7 +48,7 @@ def test_held_describes_the_holder_but_has_no_lease_id(call):
     assert held.status_code == 200
     body = held.json()
     assert (body["status"], body["owner"], body["metadata"], body["waiters"]) == ("held", "runner-7", "m", 0)
-    assert body["holder_id"].startswith("h_")
+    assert UUID(body["holder_id"]).version == 8
     assert 0 < body["retry_after_ms"] <= 5000
     assert "lease_id" not in body
 
@@ -72,9 +74,19 @@ def test_a_name_with_a_slash_is_the_same_encoded_or_not(call):
 def test_inspect_is_200_for_an_unknown_name(call):
     assert call("GET", "/locks/never-was").json() == {
         "name": "never-was", "status": "free", "owner": None, "holder_id": None, "metadata": None,
-        "fencing_token": None, "acquired_at": None, "renewed_at": None, "expires_at": None,
+        "fencing_token": 0, "acquired_at": None, "renewed_at": None, "expires_at": None,
         "session_id_present": False, "waiters": 0, "available_at": None,
     }  # fmt: skip
+
+
+def test_a_free_lock_has_its_last_fencing_token(call):
+    lease = call("POST", "/locks/deploy-main/acquire", {"lock_delay_seconds": 1}).json()
+    call("POST", "/locks/deploy-main/release", {"lease_id": lease["lease_id"]})
+    delayed = call("GET", "/locks/deploy-main").json()
+    assert (delayed["status"], delayed["fencing_token"]) == ("delayed", lease["fencing_token"])
+    pass_seconds(2)
+    free = call("GET", "/locks/deploy-main").json()
+    assert (free["status"], free["fencing_token"]) == ("free", lease["fencing_token"])
 
 
 def test_an_expired_lock_is_free_before_any_sweep(call):

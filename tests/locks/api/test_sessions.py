@@ -23,7 +23,7 @@ def session_id(call):
 def test_a_session_from_beginning_to_end(call):
     opened = call("POST", "/sessions")
     assert opened.status_code == 201
-    assert list(opened.json()) == ["session_id", "expires_at", "keepalive_interval_secs"]
+    assert list(opened.json()) == ["session_id", "expires_at", "keepalive_interval_secs", "ttl_seconds"]
     assert opened.json()["keepalive_interval_secs"] == 20
     path = f"/sessions/{opened.json()['session_id']}"
     lease = call("POST", "/locks/deploy/acquire", {"session_id": opened.json()["session_id"]}).json()
@@ -89,10 +89,14 @@ def test_an_expired_session_is_gone(call, session_id):
         assert (refused.status_code, refused.json()["code"]) == (410, "session_expired"), path
 
 
-@pytest.mark.parametrize("ttl", [0, 9, 301])
-def test_the_ttl_is_bounded(call, ttl):
-    refused = call("POST", "/sessions", {"ttl_seconds": ttl})
-    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_ttl")
+@pytest.mark.parametrize(
+    ("asked", "given"), [(-1, 10), (0, 10), (9, 10), (10, 10), (300, 300), (301, 300), (10**30, 300)]
+)
+def test_the_ttl_is_clamped_and_the_answer_says_what_it_is(call, asked, given):
+    opened = call("POST", "/sessions", {"ttl_seconds": asked})
+    assert (opened.status_code, opened.json()["ttl_seconds"]) == (201, given)
+    assert opened.json()["keepalive_interval_secs"] == given // 3
+    assert call("GET", f"/sessions/{opened.json()['session_id']}").json()["ttl_seconds"] == given
 
 
 def test_scopes(call, space, session_id):

@@ -82,7 +82,7 @@ def test_it_is_changed_paused_resumed_tested_rotated_and_deleted(visit, alice, u
         assert says in browser.get(own).content.decode()
     old = decrypt(hook.secret)
     rotated = browser.post(f"{own}/rotate", {"overlap": "3600"})
-    assert "X-OctoStore-Signature-Previous" in rotated.content.decode()
+    assert "a second <code>v1</code>" in rotated.content.decode()
     hook.refresh_from_db()
     assert (decrypt(hook.secret), decrypt(hook.previous_secret)) == (secret_on(rotated), old)
     assert (hook.url, hook.kinds, hook.prefix) == (URL + "/2", ["released"], "")

@@ -4,7 +4,7 @@ from django.db import connection
 
 
 def hold(space_id: int, count: int) -> None:
-    """Live locks: adds as many as are missing until there are `count`."""
+    """Live locks of the space's first token: adds as many as are missing until there are `count`."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
@@ -13,13 +13,15 @@ def hold(space_id: int, count: int) -> None:
                 renewed_at, expires_at, renewals, next_sweep_at, lock_delay_seconds
             )
             SELECT
-                %s, 'many/' || to_char(number, 'FM000000'), 1, gen_random_uuid(), 'h_of_many', 1, 'many',
-                3600, now(), now(), now() + interval '1 hour', 0, now() + interval '1 hour', 0
+                token.space_id, 'many/' || to_char(number, 'FM000000'), 1, gen_random_uuid(),
+                octo_holder_id(token.public_id, NULL), token.id, 'many', 3600, now(), now(),
+                now() + interval '1 hour', 0, now() + interval '1 hour', 0
             FROM generate_series(1, %s) AS number
+            CROSS JOIN (SELECT * FROM octo_token WHERE space_id = %s ORDER BY id LIMIT 1) AS token
             ORDER BY random()
             ON CONFLICT (space_id, name) DO NOTHING
             """,
-            [space_id, count],
+            [count, space_id],
         )
 
 

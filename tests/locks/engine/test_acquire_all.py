@@ -78,11 +78,13 @@ def test_a_retry_that_has_lost_some_leases_is_blocked_by_the_rest(engine):
     assert [(row.verdict, row.is_blocking) for row in rows] == [("held", True), ("held", False)]
 
 
-def test_with_dedupe_by_metadata_the_same_token_keeps_its_leases(engine, space):
+def test_with_octostore_compatibility_the_same_token_keeps_its_leases(engine, space, worker_token):
     first = engine.acquire("a", metadata="run 7")
-    Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
-    assert engine.acquire_all(["a", "b"], metadata="run 8")[0].verdict == "held"
-    own, new = engine.acquire_all(["a", "b"], metadata="run 7")
+    Space.objects.filter(pk=space.pk).update(octostore_compatibility=True)
+    assert type(engine)(worker_token).acquire_all(["a", "b"], metadata="run 7")[0].verdict == "held"
+    session = engine.open_session().session_id
+    assert engine.acquire_all(["a", "b"], metadata="run 7", session_id=session)[0].verdict == "held"
+    own, new = engine.acquire_all(["a", "b"], metadata="run 8")
     assert (own.verdict, own.lease_id, new.verdict) == ("acquired", first.lease_id, "acquired")
 
 

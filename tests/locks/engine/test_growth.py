@@ -14,10 +14,11 @@ from django.db.models.functions import Now
 from locks.engine import requests, statements
 from locks.engine.execution import run
 from locks.engine.operations import renew
+from locks.engine.retry import encode
 from locks.models import Lock, Session, Token
 from tests.locks.engine.conftest import Engine
 from tests.locks.engine.many_locks import hold, leave_idle
-from tests.locks.engine.plans import assert_page_is_one_index_scan, explain
+from tests.locks.engine.plans import assert_page_is_one_index_scan, explain, nodes
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -126,6 +127,21 @@ def test_a_token_with_many_sessions_claims_as_cheaply_as_one_with_none(engine, s
         for _ in range(5_000)
     )  # fmt: skip
     assert pages("with") < 1.5 * without
+
+
+def test_the_shared_functions_are_inlined_into_the_hot_statements(engine):
+    """A function that is not would cost a call for each request."""
+    lease = engine.acquire("deploy")
+    caller = {"digest": engine.digest, "name": "deploy"}
+    for statement, request in (
+        (statements.ACQUIRE, requests.Acquire(**caller)),
+        (statements.RENEW, requests.Renew(**caller, lease_id=lease.lease_id)),
+        (statements.INSPECT, requests.Inspect(**caller)),
+        (statements.RELEASE, requests.Release(**caller, lease_id=lease.lease_id)),
+    ):
+        plan = explain(statement, [encode([request])])
+        called = {node["Function Name"] for node in nodes(plan) if "Function Name" in node}
+        assert called <= {"json_to_recordset"}, statement.name
 
 
 def test_heartbeats_are_heap_only_updates(engine, space):

@@ -5,8 +5,12 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db.models.functions import Now
 
-from locks.models import Event, Lock, Space
+from locks.models import Event, Lock, Session, Space, Token
+from locks.services import tokens
+from locks.services.audit import Actor
+from tests.conftest import issue
 from tests.locks.engine.time_travel import pass_seconds
 
 pytestmark = pytest.mark.django_db
@@ -14,6 +18,13 @@ pytestmark = pytest.mark.django_db
 
 def kinds(name: str) -> list[str]:
     return list(Event.objects.filter(lock_name=name).order_by("id").values_list("kind", flat=True))
+
+
+def rotate(space: Space, name: str) -> str:
+    """The old token stays valid for a minute."""
+    token = Token.objects.get(space=space, name=name, rotated_at=None)
+    plaintext, _new = tokens.rotate(actor=Actor.of_shell(), token=token, overlap=timedelta(minutes=1))
+    return plaintext
 
 
 def test_a_free_name_is_acquired(engine):
@@ -189,13 +200,73 @@ class TestRecognition:
         engine.acquire("deploy-main", **terms)
         assert type(engine)(worker_token).acquire("deploy-main", **terms).verdict == "held"
 
-    def test_dedupe_by_metadata_if_the_space_has_it(self, engine, space):
-        Space.objects.filter(pk=space.pk).update(dedupe_by_metadata=True)
+    def test_with_octostore_compatibility_the_token_is_the_holder_of_a_plain_lock(self, engine, space, worker_token):
+        Space.objects.filter(pk=space.pk).update(octostore_compatibility=True)
         first = engine.acquire("deploy-main", metadata="runner=7", ttl_seconds=60)
-        again = engine.acquire("deploy-main", metadata="runner=7", ttl_seconds=1)
-        assert (again.verdict, again.lease_id) == ("recognised", first.lease_id)
+        again = engine.acquire("deploy-main", metadata="runner=8", ttl_seconds=1)
+        assert (again.verdict, again.lease_id, again.metadata) == ("recognised", first.lease_id, "runner=7")
         assert again.expires_at >= first.expires_at
-        assert engine.acquire("deploy-main", metadata="runner=8").verdict == "held"
+        assert type(engine)(worker_token).acquire("deploy-main", metadata="runner=7").verdict == "held"
+
+    @pytest.mark.parametrize("ephemeral", [True, False])
+    def test_with_octostore_compatibility_the_session_is_the_holder_of_its_locks(self, engine, space, ephemeral):
+        Space.objects.filter(pk=space.pk).update(octostore_compatibility=True)
+        one, other = engine.open_session().session_id, engine.open_session().session_id
+        first = engine.acquire("deploy-main", session_id=one, ephemeral=ephemeral)
+        assert engine.acquire("deploy-main", session_id=other, ephemeral=ephemeral).verdict == "held"
+        assert engine.acquire("deploy-main").verdict == "held"
+        again = engine.acquire("deploy-main", session_id=one, ephemeral=ephemeral)
+        assert (again.verdict, again.lease_id) == ("recognised", first.lease_id)
+        engine.acquire("plain")
+        assert engine.acquire("plain", session_id=one).verdict == "held"
+
+    def test_with_octostore_compatibility_a_rotated_token_is_the_same_holder(self, engine, space):
+        Space.objects.filter(pk=space.pk).update(octostore_compatibility=True)
+        first = engine.acquire("deploy-main")
+        again = type(engine)(rotate(space, "operator")).acquire("deploy-main")
+        assert (again.verdict, again.lease_id) == ("recognised", first.lease_id)
+
+
+class TestOwnership:
+    """A lease belongs to the token that took it."""
+
+    def test_another_token_of_the_space_can_neither_renew_nor_release_it(self, engine, worker_token):
+        lease = engine.acquire("deploy-main")
+        other = type(engine)(worker_token)
+        assert other.renew("deploy-main", lease.lease_id).verdict == "held_by_another"
+        assert other.release("deploy-main", lease.lease_id).verdict == "held_by_another"
+        assert engine.renew("deploy-main", lease.lease_id).verdict == "renewed"
+        assert engine.release("deploy-main", lease.lease_id).verdict == "released"
+
+    def test_nor_can_it_learn_that_the_session_of_the_lease_is_over(self, engine, worker_token):
+        session = engine.open_session().session_id
+        lease = engine.acquire("deploy-main", session_id=session)
+        Session.objects.filter(pk=session).update(ended_at=Now())
+        other = type(engine)(worker_token)
+        assert other.renew("deploy-main", lease.lease_id).verdict == "not_held"
+        assert other.release("deploy-main", lease.lease_id).verdict == "not_held"
+        assert Lock.objects.get().lease_id == lease.lease_id
+
+    def test_its_rotated_successors_can(self, engine, space):
+        leases = {name: engine.acquire(name) for name in ("a", "b")}
+        second = type(engine)(rotate(space, "operator"))
+        third = type(engine)(rotate(space, "operator"))
+        assert second.renew("a", leases["a"].lease_id).verdict == "renewed"
+        assert third.renew("a", leases["a"].lease_id).verdict == "renewed"
+        assert third.release("a", leases["a"].lease_id).verdict == "released"
+        assert engine.renew("b", leases["b"].lease_id).verdict == "renewed"
+
+    def test_an_older_token_does_not_own_the_leases_of_its_successor(self, engine, space):
+        lease = type(engine)(rotate(space, "operator")).acquire("deploy-main")
+        assert engine.release("deploy-main", lease.lease_id).verdict == "held_by_another"
+
+    def test_a_new_token_with_the_name_of_a_revoked_one_does_not(self, engine, space):
+        lease = engine.acquire("deploy-main")
+        Token.objects.update(revoked_at=Now())
+        namesake = type(engine)(issue(space, "operator", "locks:write"))
+        assert namesake.renew("deploy-main", lease.lease_id).verdict == "held_by_another"
+        Token.objects.filter(revoked_at__isnull=False).update(rotated_at=Now())
+        assert namesake.renew("deploy-main", lease.lease_id).verdict == "held_by_another"
 
 
 class TestLimits:

@@ -18,7 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from locks.models import Heartbeat, Lock, Space, Token
 from locks.models.space import SpaceUsage
-from locks.system_state.counters import latest
+from locks.models.stats import StatsMinute
+from locks.system_state.counters import latest, latest_totals
+from tests.conftest import issue
 from tests.octoadmin.postgres_proxy import PostgresProxy
 from tests.servers import Api, running_server
 
@@ -27,9 +29,11 @@ PROBES = ("/health", "/status", "/metrics")
 
 @pytest.fixture(autouse=True)
 def _fresh_counters() -> Iterator[None]:
-    latest.clear()
+    for cache in (latest, latest_totals):
+        cache.clear()
     yield
-    latest.clear()
+    for cache in (latest, latest_totals):
+        cache.clear()
 
 
 @pytest.fixture
@@ -62,7 +66,9 @@ def samples(client: Client) -> dict[tuple[str, ...], float]:
 @pytest.mark.django_db
 def test_health_is_ok(client: Client) -> None:
     reply = client.get("/health")
-    assert (reply.status_code, reply.json()) == (200, {"status": "ok"})
+    body = reply.json()
+    assert body.pop("db_size_bytes") > 100_000
+    assert (reply.status_code, body) == (200, {"status": "ok", "healthy": True, "storage": "postgresql"})
     assert reply["Cache-Control"] == "no-store"
 
 
@@ -105,10 +111,20 @@ def test_health_does_not_wait_for_a_frozen_database(
 def test_status_counts(client: Client, space: Space, red_space: Space) -> None:
     SpaceUsage.objects.create(space=space, live_locks=40)
     SpaceUsage.objects.create(space=red_space, live_locks=2)
+    issue(space, "worker", "locks:read")
+    revoked = Token.objects.get()
+    issue(red_space, "worker", "locks:read")
+    for number, each in enumerate((space, red_space), start=1):
+        minute = datetime(2026, 11, 17, number, tzinfo=UTC)
+        StatsMinute.objects.create(space_id=each.pk, minute=minute, acquired=10 * number, released=number)
+    Token.objects.filter(pk=revoked.pk).update(revoked_at=datetime.now(UTC))
     body = client.get("/status").json()
     assert abs(datetime.fromisoformat(body.pop("server_time")) - datetime.now(UTC)) < timedelta(minutes=1)
     assert body.pop("uptime_seconds") >= 0
-    assert body == {"status": "ok", "version": "0.2.0", "live_locks": 42, "spaces": 2}
+    assert body == {
+        "status": "ok", "version": "0.2.0", "live_locks": 42, "spaces": 2, "active_locks": 42, "total_users": 1,
+        "total_acquires": 30, "total_releases": 3,
+    }  # fmt: skip
 
 
 @pytest.mark.django_db

@@ -1,5 +1,8 @@
--- A stable pseudonym of the holder: the same token (and session) always gives the same one.
+-- A stable pseudonym of the holder: the same token (and session) always gives the same one. A UUID of version 8, made of a
+-- digest: OctoStore's clients expect a UUID.
 CREATE FUNCTION octo_holder_id(public_id text, session_id uuid) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT 'h_' || left(encode(sha256(convert_to(public_id || coalesce(':' || session_id, ''), 'UTF8')), 'hex'), 20)
+    SELECT overlay(overlay(
+        left(encode(sha256(convert_to(public_id || coalesce(':' || session_id, ''), 'UTF8')), 'hex'), 32)
+        PLACING '8' FROM 13) PLACING 'a' FROM 17)::uuid::text
 $$;

@@ -13,7 +13,7 @@ SELECT
     space.max_ttl_seconds,
     space.max_hold_seconds,
     space.max_metadata_length,
-    space.dedupe_by_metadata,
+    space.octostore_compatibility,
     space.requests_per_second,
     -- The servers count once a second; an older count does not limit.
     coalesce(usage.live_locks >= space.max_live_locks

@@ -1,14 +1,13 @@
 -- A lock as the statement's snapshot shows it, for a request that wants to acquire it. Always one row; `lock_id` is null
 -- if the name has no row yet. The `state` is:
---   recognised      held by this caller: the same idempotency key, session, handed lease or, where the space compares
---                   it, metadata
+--   recognised      held by this caller: the same idempotency key, holder (octo_is_same_holder) or handed lease
 --   held            held by another
 --   needs_handover  the lease seems to have ended with its session, or requests may be waiting for the free lock
 --   delayed         free, but its lock delay is not over
 --   open            free
 CREATE FUNCTION octo_lock_snapshot(
-    space bigint, name text, token bigint, session uuid, idempotency_digest bytea, dedupe_by_metadata boolean,
-    metadata text, handed_lease_id uuid
+    space bigint, name text, token bigint, session uuid, idempotency_digest bytea,
+    octostore_compatibility boolean, handed_lease_id uuid
 ) RETURNS TABLE (
     lock_id bigint, held_fencing_token bigint, held_lease_id uuid, held_holder_id text, held_token_id bigint,
     held_owner text, held_metadata text, held_acquired_at timestamptz, held_expires_at timestamptz,
@@ -25,10 +24,10 @@ CREATE FUNCTION octo_lock_snapshot(
                 CASE
                     WHEN lock.token_id = octo_lock_snapshot.token
                          AND lock.idempotency_digest = octo_lock_snapshot.idempotency_digest THEN 'recognised'
-                    WHEN lock.session_id = octo_lock_snapshot.session THEN 'recognised'
+                    WHEN octo_is_same_holder(
+                        octo_lock_snapshot.token, octo_lock_snapshot.session, lock.token_id, lock.session_id,
+                        octo_lock_snapshot.octostore_compatibility) THEN 'recognised'
                     WHEN lock.lease_id = octo_lock_snapshot.handed_lease_id THEN 'recognised'
-                    WHEN octo_lock_snapshot.dedupe_by_metadata AND lock.token_id = octo_lock_snapshot.token
-                         AND lock.metadata IS NOT DISTINCT FROM octo_lock_snapshot.metadata THEN 'recognised'
                     ELSE 'held'
                 END
             WHEN lock.effective_expires_at IS DISTINCT FROM lock.expires_at THEN 'needs_handover'
@@ -48,15 +47,17 @@ CREATE FUNCTION octo_lock_snapshot(
     ) AS lock ON true
 $$;
 
--- The same for a request that has a lease: `own` if the lock is held with it, `held_by_another`, `not_held`, or
--- `needs_handover` if the lease seems to have ended with its session.
-CREATE FUNCTION octo_own_lock_snapshot(space bigint, name text, lease uuid) RETURNS TABLE (
+-- The same for a request that has a lease: `own` if the lock is held with it and it belongs to the token,
+-- `held_by_another`, `not_held`, or `needs_handover` if the lease seems to have ended with its session. The token of a lease
+-- never changes, so a lease id that is `own` here is the caller's in the locked row too.
+CREATE FUNCTION octo_own_lock_snapshot(space bigint, name text, lease uuid, token bigint) RETURNS TABLE (
     lock_id bigint, session_expires_at timestamptz, state text
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
         lock.id, lock.session_expires_at,
         CASE
-            WHEN lock.lease_id = octo_own_lock_snapshot.lease THEN
+            WHEN lock.lease_id = octo_own_lock_snapshot.lease
+                 AND octo_token_owns_lease(octo_own_lock_snapshot.token, lock.token_id) THEN
                 CASE WHEN lock.session_expires_at <= clock_timestamp() THEN 'needs_handover' ELSE 'own' END
             WHEN least(lock.expires_at, lock.session_expires_at) > clock_timestamp() THEN 'held_by_another'
             ELSE 'not_held'
@@ -64,7 +65,7 @@ CREATE FUNCTION octo_own_lock_snapshot(space bigint, name text, lease uuid) RETU
     FROM (SELECT) AS request
     LEFT JOIN LATERAL (
         SELECT
-            octo_lock.id, octo_lock.lease_id, octo_lock.expires_at,
+            octo_lock.id, octo_lock.lease_id, octo_lock.token_id, octo_lock.expires_at,
             CASE WHEN bound_session_id IS NOT NULL THEN octo_session_ends_at(bound_session_id) END
                 AS session_expires_at
         FROM octo_lock

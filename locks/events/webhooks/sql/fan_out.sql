@@ -10,6 +10,7 @@
 WITH webhook AS MATERIALIZED (
     SELECT
         webhook.id, webhook.space_id, webhook.kinds, webhook.prefix, webhook.cursor_event_id,
+        octo_glob_pattern(webhook.lock_pattern) AS name_pattern,
         webhook.cursor_commit_position AS stored_position,
         -- A position in the future is from before a restore into a new server: continue at the end of the history.
         least(webhook.cursor_commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1) AS start
@@ -47,6 +48,7 @@ event AS MATERIALIZED (
           AND octo_event.kind IN ('acquired', 'released', 'expired', 'force_released')
           AND (cardinality(reader.kinds) = 0 OR octo_event.kind = ANY (reader.kinds))
           AND starts_with(octo_event.lock_name, reader.prefix)
+          AND (reader.name_pattern IS NULL OR octo_event.lock_name LIKE reader.name_pattern)
         ORDER BY octo_event.commit_position, octo_event.id
         LIMIT $1::int
     ) AS event

@@ -26,10 +26,15 @@ class Received:
     def json(self) -> Any:
         return json.loads(self.body)
 
-    def is_signed_with(self, secret: str, header: str = "X-OctoStore-Signature") -> bool:
+    def is_signed_with(self, secret: str) -> bool:
         """As docs/webhooks.md describes the check."""
-        signed = f"{self.headers['X-OctoStore-Timestamp']}.".encode() + self.body
-        expected = "sha256=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+        time, *signatures = self.headers["X-Octo-Signature"].split(",")
+        signed = f"{time.removeprefix('t=')}.".encode() + self.body
+        expected = "v1=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
+        return time == f"t={self.headers['X-OctoStore-Timestamp']}" and expected in signatures
+
+    def is_signed_as_by_octostore(self, secret: str, header: str = "X-OctoStore-Signature") -> bool:
+        expected = "sha256=" + hmac.new(secret.encode(), self.body, hashlib.sha256).hexdigest()
         return hmac.compare_digest(expected, self.headers.get(header, ""))
 
 

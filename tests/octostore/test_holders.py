@@ -1,0 +1,81 @@
+"""Who holds a lock: the token, or the session."""
+
+import pytest
+
+from tests.conftest import issue
+from tests.locks.engine.time_travel import pass_seconds
+
+pytestmark = pytest.mark.usefixtures("lane")
+
+
+def open_session(call, **fields):
+    return call("POST", "/sessions", {"ttl_seconds": 30, **fields}).json()["session_id"]
+
+
+def acquire(call, **fields):
+    return call("POST", "/locks/deploy/acquire", {"ttl_seconds": 60, **fields}).json()
+
+
+@pytest.mark.usefixtures("compatible")
+def test_the_token_holds_a_plain_lock_whatever_the_metadata(call, space):
+    first = acquire(call, metadata="a")
+    again = acquire(call, metadata="b")
+    assert (again["status"], again["lease_id"], again["metadata"]) == ("acquired", first["lease_id"], "a")
+    other = issue(space, "other", "locks:write")
+    assert call("POST", "/locks/deploy/acquire", {"metadata": "a"}, token=other).json()["status"] == "held"
+
+
+def test_on_our_own_terms_asking_again_is_held(call):
+    acquire(call, metadata="a")
+    assert acquire(call, metadata="a")["status"] == "held"
+
+
+@pytest.mark.usefixtures("either_terms")
+def test_of_two_ephemeral_sessions_of_one_token_exactly_one_holds(call):
+    one, other = open_session(call), open_session(call)
+    held = [acquire(call, session_id=session, ephemeral=True)["status"] for session in (one, other)]
+    assert held == ["acquired", "held"]
+    assert acquire(call, session_id=one, ephemeral=True)["status"] == "acquired"
+    assert acquire(call, session_id=other, ephemeral=True)["status"] == "held"
+
+
+@pytest.mark.usefixtures("either_terms")
+def test_when_the_first_crashes_the_second_gets_the_lock_after_its_session(call):
+    one, other = open_session(call), open_session(call, ttl_seconds=300)
+    first = acquire(call, session_id=one, ephemeral=True)
+    pass_seconds(31)
+    second = acquire(call, session_id=other, ephemeral=True)
+    assert second["status"] == "acquired"
+    assert second["fencing_token"] > first["fencing_token"]
+    released = call("POST", "/locks/deploy/release", {"lease_id": first["lease_id"]})
+    assert (released.status_code, released.json()["code"]) == (400, "lease_not_current")
+    assert call("GET", "/locks/deploy").json()["fencing_token"] == second["fencing_token"]
+
+
+@pytest.mark.usefixtures("either_terms")
+def test_a_session_and_no_session_are_different_holders(call):
+    session = open_session(call)
+    lease = acquire(call, session_id=session)
+    assert acquire(call)["status"] == "held"
+    call("POST", "/locks/deploy/release", {"lease_id": lease["lease_id"]})
+    acquire(call)
+    assert acquire(call, session_id=session)["status"] == "held"
+
+
+@pytest.mark.usefixtures("either_terms")
+@pytest.mark.parametrize("verb", ["renew", "release"])
+def test_a_lease_belongs_to_its_token(call, space, verb):
+    lease = acquire(call)
+    other = issue(space, "other", "locks:write")
+    refused = call("POST", f"/locks/deploy/{verb}", {"lease_id": lease["lease_id"]}, token=other)
+    assert (refused.status_code, refused.json()["code"]) == (400, "lease_not_current")
+    assert call("GET", "/locks/deploy").json()["expires_at"] == lease["expires_at"]
+
+
+@pytest.mark.usefixtures("either_terms")
+@pytest.mark.parametrize("acl", [[], ["user:7"], ["token:abc"], {"acquire": ["user:7"]}])
+def test_an_access_list_is_refused_because_it_is_not_enforced(call, acl):
+    refused = call("POST", "/locks/deploy/acquire", {"acl": acl})
+    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_input")
+    assert call("GET", "/locks/deploy").json()["status"] == "free"
+    assert call("POST", "/locks/deploy/acquire", {"acl": None}).json()["status"] == "acquired"
