@@ -28,6 +28,7 @@ FILES = (
     "find_locks",
     "current_token",
     "invalid_token",
+    "known_stuck_lock",
 )
 
 

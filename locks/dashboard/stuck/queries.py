@@ -10,15 +10,6 @@ from locks.services.stuck import Reason, StuckLock
 
 ROWS = 50
 
-REASONS: dict[Reason, str] = {
-    Reason.OVERDUE: "Overdue",
-    Reason.INVALID_TOKEN: "Token no longer valid",
-    Reason.MAX_HOLD: "Past the max hold",
-    Reason.LONG_HOLD: "Longer than usual",
-    Reason.NOT_RENEWED: "Not renewed with the others",
-    Reason.LONG_QUEUE: "Long queue",
-}
-
 
 @dataclass(frozen=True, kw_only=True)
 class StuckFilters(Filters):

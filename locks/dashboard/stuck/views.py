@@ -14,7 +14,7 @@ from locks.dashboard.form_rendering import form_status
 from locks.dashboard.lock.queries import find_lock
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.stuck.forms import SnoozeForm
-from locks.dashboard.stuck.queries import REASONS, ROWS, StuckFilters, describe_reasons
+from locks.dashboard.stuck.queries import ROWS, StuckFilters, describe_reasons
 from locks.services import snooze as snoozing
 from locks.services.stuck import Reason, inbox
 
@@ -32,7 +32,7 @@ def stuck(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
         "filters": filters,
         "inbox": results,
         "items": [(stuck, describe_reasons(stuck)) for stuck in results.locks],
-        "reasons": [(reason, label, results.by_reason[reason]) for reason, label in REASONS.items()],
+        "reasons": list(results.by_reason.items()),
         "has_next": results.has_more,
         # For the button that releases all locks of the filter rather than the selected ones.
         "filter_fields": [("reason", filters.reason)],

@@ -4,12 +4,12 @@
 SHELL = 4
 
 QUERY_COUNTS = {
-    "now": SHELL + 3,  # the list, the counters, the grant rate
-    "now, filtered": SHELL + 3,
-    "now, filtered, many pages": SHELL + 4,  # the total
-    "now, rows open": SHELL + 5,  # their last events, their queues
-    "now, in groups": SHELL + 3,
-    "now, refreshed": SHELL + 2,  # no switcher
+    "now": SHELL + 4,  # the list, why some are stuck, the counters, the grant rate
+    "now, filtered": SHELL + 4,
+    "now, filtered, many pages": SHELL + 5,  # the total
+    "now, rows open": SHELL + 6,  # their last events, their queues
+    "now, in groups": SHELL + 4,
+    "now, refreshed": SHELL + 3,  # no switcher
     "owners": SHELL + 1,
     "owners, rows open": SHELL + 2,  # their locks
     "stuck": SHELL + 1,
@@ -18,7 +18,7 @@ QUERY_COUNTS = {
     "bulk releases": SHELL + 1,
     "bulk release, prepared": SHELL + 3,  # the batch, by owner, its first locks
     "bulk release, running": SHELL + 4,  # the batch, the progress, the results, whether a worker is alive
-    "lock": SHELL + 3,  # the lock, the timeline's holds, the listed holds
+    "lock": SHELL + 4,  # the lock, why it is stuck, the timeline's holds, the listed holds
     "contention": SHELL + 3,  # the counts, the durations, the names
     "activity": SHELL + 1,
     "activity, filtered by token": SHELL + 2,  # the token
