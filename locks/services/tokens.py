@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from locks import token_format
@@ -157,7 +158,19 @@ class RevocationResult:
     left: int
 
 
-def revoke_and_release(*, actor: Actor, token: Token, reason: str | None, release: bool) -> RevocationResult | None:
+def predecessors(token: Token) -> QuerySet[Token]:
+    """Tokens that were rotated to this one and are still valid, because the overlap is not over."""
+    return (
+        Token.objects.active()
+        .select_related("space__team")
+        .filter(space=token.space_id, name=token.name, rotated_at__isnull=False, pk__lt=token.pk)
+        .order_by("-pk")
+    )
+
+
+def revoke_and_release(
+    *, actor: Actor, token: Token, reason: str | None, release: bool, with_predecessors: bool = False
+) -> RevocationResult | None:
     """With `release` the token's leases are force-released; otherwise they expire. None if it was revoked already.
 
     Not in one transaction: claims that are running when the token is revoked may still be granted, and are released as
@@ -165,8 +178,13 @@ def revoke_and_release(*, actor: Actor, token: Token, reason: str | None, releas
     """
     if not revoke(actor=actor, token=token, reason=reason):
         return None
+    revoked = [token]
+    if with_predecessors:
+        revoked += [each for each in predecessors(token) if revoke(actor=actor, token=each, reason=reason)]
     released = 0
     if release:
         text = f"token {token.name} was revoked" + (f": {reason}" if reason else "")
-        released = force_release_all(actor=actor, space=token.space, token=token, reason=text[:MAX_REASON])
-    return RevocationResult(released=released, left=live_leases(space=token.space, token=token).count())
+        for each in revoked:
+            released += force_release_all(actor=actor, space=each.space, token=each, reason=text[:MAX_REASON])
+    left = sum(live_leases(space=each.space, token=each).count() for each in revoked)
+    return RevocationResult(released=released, left=left)

@@ -31,7 +31,7 @@ QUERY_COUNTS = {
     "tokens, history": SHELL + 1,
     "issue a token": SHELL + 2,  # the clock, the locks its prefixes match
     "rotate a token": SHELL + 1,
-    "revoke a token": SHELL + 1,
+    "revoke a token": SHELL + 3,  # the token as it is stored, the secrets before it
     "team": SHELL + 5,  # members, spaces, held locks, invitations, audit log
     "team, activity": SHELL + 1,
     "account": 3,  # the session, the user, the sessions; no space, no switcher
