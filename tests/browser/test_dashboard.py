@@ -287,3 +287,47 @@ def test_the_keyboard_reaches_everything(page: Page, api: Api):
     page.keyboard.press("g")
     page.keyboard.press("l")
     expect(page).to_have_url(re.compile("/locks/first$"))
+
+
+@pytest.mark.parametrize(("failure", "cause"), [("abort", "cannot be reached"), ("502", "answered 502")])
+def test_a_failed_request_says_so(browser, server, api, failure, cause):
+    take(api, "job", owner="runner-7")
+    context = browser.new_context(base_url=server.url)
+    page = context.new_page()
+    watch(page, "olga")
+
+    def fail(route):
+        route.abort() if failure == "abort" else route.fulfill(status=502, body="Bad gateway")
+
+    page.route("**/force-release", fail)
+    page.get_by_role("link", name="Force-release job").click()
+    expect(page.get_by_role("alert")).to_contain_text("Not sent")
+    expect(page.get_by_role("alert")).to_contain_text(cause)
+    page.unroute("**/force-release")
+    page.get_by_role("link", name="Force-release job").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("stuck")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    dialog.get_by_label("Type job to continue").fill("job")
+    page.route("**/force-release", fail)
+    dialog.get_by_role("button", name="Force-release from runner-7").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Outcome unknown")
+    expect(dialog.get_by_label("Reason")).to_have_value("stuck")
+    context.set_offline(True)
+    dialog.get_by_role("button", name="Force-release from runner-7").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Not sent: this browser is offline")
+    context.close()
+
+
+def test_a_request_under_way_is_shown(page: Page, api: Api):
+    take(api, "job", owner="runner-7")
+    watch(page, "olga")
+    waiting = []
+    page.route("**/force-release", lambda route: waiting.append(route))
+    link = page.get_by_role("link", name="Force-release job")
+    link.click()
+    expect(page.locator("#request-progress")).to_be_visible()
+    expect(link).to_have_attribute("aria-busy", "true")
+    waiting[0].continue_()
+    expect(page.get_by_role("dialog")).to_contain_text("runner-7")
+    expect(page.locator("#request-progress")).to_be_hidden()
