@@ -331,3 +331,55 @@ def test_a_request_under_way_is_shown(page: Page, api: Api):
     waiting[0].continue_()
     expect(page.get_by_role("dialog")).to_contain_text("runner-7")
     expect(page.locator("#request-progress")).to_be_hidden()
+
+
+def order(page: Page) -> list[str]:
+    return [name.strip() for name in page.locator("tr[data-row] .name").all_inner_texts()]
+
+
+def test_rows_do_not_move_under_the_pointer(page: Page, api: Api):
+    first = take(api, "first", ttl_seconds=100)
+    take(api, "second", ttl_seconds=200)
+    gone = take(api, "third", ttl_seconds=300)
+    log_in(page, "victor", NOW + "?sort=left")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    assert order(page) == ["first", "second", "third"]
+    row(page, "second").hover()
+    api.call("POST", "/locks/first/renew", {"lease_id": first["lease_id"], "ttl_seconds": 280})
+    api.call("POST", "/locks/third/release", {"lease_id": gone["lease_id"]})
+    take(api, "fourth", ttl_seconds=50)
+    expect(row(page, "fourth")).to_be_visible()
+    expect(row(page, "first").locator("[data-until]")).to_contain_text("4 min")
+    assert order(page) == ["first", "second", "third", "fourth"]
+    expect(page.locator("tr.is-ended")).to_have_count(1)
+    page.mouse.move(5, 5)
+    expect(page.locator("tr.is-ended")).to_have_count(0)
+    assert order(page) == ["fourth", "second", "first"]
+
+
+def test_rows_do_not_move_while_one_has_the_focus(page: Page, api: Api):
+    first = take(api, "first", ttl_seconds=100)
+    take(api, "second", ttl_seconds=200)
+    log_in(page, "victor", NOW + "?sort=left")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    page.get_by_role("link", name="Details of second").focus()
+    api.call("POST", "/locks/first/renew", {"lease_id": first["lease_id"], "ttl_seconds": 290})
+    expect(row(page, "first").locator("[data-until]")).to_contain_text("4 min")
+    assert order(page) == ["first", "second"]
+    page.get_by_placeholder("Search name").focus()
+    expect(page.locator("tr[data-row] .name").first).to_have_text("second")
+
+
+def test_the_focus_moves_to_the_next_row_after_a_force_release(page: Page, api: Api):
+    take(api, "first", owner="runner-7")
+    take(api, "second")
+    watch(page, "olga")
+    page.get_by_role("link", name="Force-release first").press("Enter")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("stuck")
+    dialog.get_by_label("Type first to continue").fill("first")
+    dialog.get_by_role("button", name="Force-release from runner-7").click()
+    page.mouse.move(5, 5)
+    dialog.get_by_role("link", name="Done").press("Enter")
+    expect(row(page, "first")).to_have_count(0)
+    expect(page.get_by_role("link", name="Details of second")).to_be_focused()
