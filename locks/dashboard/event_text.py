@@ -119,6 +119,22 @@ def humanize_kind(kind: str) -> str:
     return kind.replace("_", " ")
 
 
+def humanize_value(value: Any) -> str:
+    """A value of an event's detail as text."""
+    if value in (None, [], {}, ""):
+        return "none"
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case [*entries]:
+            return ", ".join(humanize_value(entry) for entry in entries)
+        case {"from": before, "to": after}:
+            return f"{humanize_value(before)} → {humanize_value(after)}"
+        case dict():
+            return ", ".join(f"{humanize_kind(str(key))}: {humanize_value(entry)}" for key, entry in value.items())
+    return str(value)
+
+
 def actor_label(event: Event) -> str:
     match event.actor_kind:
         case ActorKind.TOKEN:

@@ -34,8 +34,8 @@ QUERY_COUNTS = {
     "revoke a token": SHELL + 3,  # the token as it is stored, the secrets before it
     "team": SHELL + 5,  # members, spaces, held locks, invitations, audit log
     "team, activity": SHELL + 1,
-    "account": 3,  # the session, the user, the sessions; no space, no switcher
-    "account, every way in": 6,  # second factors, connected accounts, recovery codes left
+    "account": 4,  # the session, the user, the sessions, its events; no space, no switcher
+    "account, every way in": 7,  # second factors, connected accounts, recovery codes left
     "webhooks": SHELL + 1,
     "a webhook": SHELL + 3,  # the webhook, its deliveries, their attempts
     "limits": SHELL + 2,  # the space as it is stored, what is held
