@@ -128,4 +128,4 @@ def test_a_conflict_with_a_new_holder_says_how_the_hold_before_ended(worker, vis
     worker.takes("job", owner="runner-9")
     text = " ".join(visit(olga).post(url, form(held)).content.decode().split())
     assert "alice force-released it from runner-7 after" in text
-    assert "has a new holder: <b>runner-9</b>" in text
+    assert "has a new holder: <b><bdi>runner-9</bdi></b>" in text
