@@ -38,6 +38,13 @@ def isolated(text: str | None) -> SafeString:
 
 
 @register.filter
+def code_spans(text: str) -> SafeString:
+    """Text between backticks as code."""
+    parts = [("<code>{}</code>" if number % 2 else "{}", part) for number, part in enumerate(text.split("`"))]
+    return format_html("".join(pattern for pattern, _ in parts), *(part for _, part in parts))
+
+
+@register.filter
 def epoch_ms(moment: datetime | None) -> str:
     return "" if moment is None else str(int(moment.timestamp() * 1000))
 

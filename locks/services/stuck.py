@@ -120,6 +120,10 @@ def find_stuck(*, space: Space, lock_ids: Sequence[int]) -> dict[int, StuckLock]
     return {row["id"]: _stuck_lock(row) for row in rows if row["id"] is not None}
 
 
+def store_count(*, space: Space, stuck: int) -> None:
+    StuckCount.objects.update_or_create(space=space, defaults={"stuck": stuck, "counted_at": Now()})
+
+
 def count_stuck() -> int:
     """Stores for every space how many of its locks are stuck, and which, for the number in the navigation and the order
     of Now."""

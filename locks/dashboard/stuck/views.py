@@ -16,7 +16,7 @@ from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.stuck.forms import SnoozeForm
 from locks.dashboard.stuck.queries import ROWS, StuckFilters, describe_reasons
 from locks.services import snooze as snoozing
-from locks.services.stuck import Reason, inbox
+from locks.services.stuck import Reason, inbox, store_count
 
 
 @require_safe
@@ -26,8 +26,10 @@ def stuck(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     results = inbox(
         space=space_context.space, reason=filters.reason, snoozed=filters.snoozed, page=filters.page, limit=ROWS
     )
-    # Just counted, so the number in the navigation is exact on this page.
-    space_context = replace(space_context, stuck=results.total)
+    if results.total != space_context.stuck:
+        # The number in the navigation of every page.
+        store_count(space=space_context.space, stuck=results.total)
+        space_context = replace(space_context, stuck=results.total)
     context = {
         "filters": filters,
         "inbox": results,
