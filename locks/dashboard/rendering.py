@@ -50,8 +50,14 @@ PAGES: tuple[Page, ...] = (
     Page(key="team", label="Team", icon="people", shortcut="m", url="team-page", is_setup=True),
     Page(key="webhooks", label="Webhooks", icon="webhook", shortcut="w", is_setup=True, admins_only=True),
     Page(key="connect", label="Connect", icon="connect", shortcut="k", is_setup=True),
-    Page(key="system", label="System", icon="gauge", shortcut="y", is_setup=True,
-         badge=lambda space_context: problems(counters())),  # fmt: skip
+    Page(
+        key="system",
+        label="System",
+        icon="gauge",
+        shortcut="y",
+        is_setup=True,
+        badge=lambda space_context: problems(counters()),
+    ),  # fmt: skip
 )
 
 # Listed in the help besides the pages; static/js/shortcuts.js implements them.

@@ -105,6 +105,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'db_table': 'octo_server_process',
+                'verbose_name_plural': 'server processes',
             },
         ),
         migrations.CreateModel(

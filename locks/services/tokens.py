@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from locks import token_format
-from locks.models import EventKind, Scope, Space, Token, User
+from locks.models import ActorKind, EventKind, Scope, Space, Token, User
 from locks.services import clock
 from locks.services.audit import Actor, record
 from locks.services.clock import ClockTimestamp
@@ -104,8 +104,8 @@ class NotRotatable(Exception):
 @transaction.atomic
 def rotate(*, actor: Actor, token: Token, overlap: timedelta, lifetime: timedelta | None = None) -> tuple[str, Token]:
     """A new token with the same name and scopes; the old one stays valid for the overlap. Without `lifetime` the new
-    token expires when the old one would have, so that a leaked token cannot extend itself. The successor of a token
-    without expiry gets one if the space does not allow such tokens any more."""
+    token expires when the old one would have, so that a leaked token cannot extend itself. A person who rotates it has
+    seen the new secret and counts as its creator. The successor of a token without expiry gets one if the space does not allow such tokens any more."""
     reauthorize(actor=actor, space=token.space)
     # The row is locked while it is checked: a token that is revoked meanwhile must not get a successor.
     old = (
@@ -132,7 +132,7 @@ def rotate(*, actor: Actor, token: Token, overlap: timedelta, lifetime: timedelt
         scopes=old.scopes,
         prefixes=old.prefixes,
         expires_at=expires_at,
-        created_by=old.created_by,
+        created_by=User.objects.get(pk=actor.id) if actor.kind == ActorKind.USER else old.created_by,
     )
     detail = {**_detail(new), "replaces": old.public_id, "overlap_seconds": int(overlap.total_seconds())}
     record(EventKind.TOKEN_ROTATED, actor=actor, space=old.space, token=new, detail=detail)

@@ -383,3 +383,12 @@ def test_the_focus_moves_to_the_next_row_after_a_force_release(page: Page, api: 
     dialog.get_by_role("link", name="Done").press("Enter")
     expect(row(page, "first")).to_have_count(0)
     expect(page.get_by_role("link", name="Details of second")).to_be_focused()
+
+
+def test_a_dialog_on_a_small_screen_begins_with_its_title(page: Page, api: Api):
+    take(api, "job", owner="runner-7", metadata=" ".join(f"key{n}={'v' * 30}" for n in range(20)))
+    page.set_viewport_size({"width": 320, "height": 500})
+    watch(page, "olga")
+    page.get_by_role("link", name="Force-release job").click()
+    expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_focused()
+    expect(page.get_by_role("heading", name="Force-release job")).to_be_in_viewport()

@@ -3,7 +3,6 @@ JavaScript on a page of its own."""
 
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
@@ -26,8 +25,7 @@ from locks.services.lock_row import LockRow
 @require_http_methods(["GET", "HEAD", "POST"])
 @space_required
 def force_release(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
-    if not space_context.may_force:
-        raise PermissionDenied
+    space_context.require_operator()
     lock = find_lock(space=space_context.space, name=name)
     if lock is None:
         raise Http404

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -49,8 +48,7 @@ def stuck(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @space_required
 def snooze(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
-    if not space_context.may_force:
-        raise PermissionDenied
+    space_context.require_operator()
     lock = find_lock(space=space_context.space, name=name)
     if lock is None:
         raise Http404
@@ -81,8 +79,7 @@ def snooze(request: HttpRequest, space_context: SpaceContext, name: str) -> Http
 @require_POST
 @space_required
 def end_snooze(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
-    if not space_context.may_force:
-        raise PermissionDenied
+    space_context.require_operator()
     token = request.POST.get("fencing_token", "")
     if not (token.isascii() and token.isdigit() and len(token) < 19):
         raise Http404

@@ -305,3 +305,11 @@ def test_the_previous_secret_can_stay_and_the_answer_says_that_it_works(rotated,
 def test_without_an_overlap_there_is_no_previous_secret_to_revoke(visit, alice, url, worker_token):
     shown = visit(alice).get(f"{url}/{Token.objects.get().public_id}/revoke")
     assert "with_predecessors" not in shown.context["form"].fields
+
+
+def test_a_token_that_a_person_rotated_is_theirs(visit, alice, url, worker_token):
+    token = Token.objects.get()
+    assert token.created_by is None
+    visit(alice).post(f"{url}/{token.public_id}/rotate", {"overlap": 0})
+    assert Token.objects.get(rotated_at=None).created_by == alice
+    assert "by alice" in visit(alice).get(url).content.decode()
