@@ -56,8 +56,8 @@ PAGES: tuple[Page, ...] = (
         icon="gauge",
         shortcut="y",
         is_setup=True,
-        badge=lambda space_context: problems(counters()),
-    ),  # fmt: skip
+        badge=lambda _: problems(counters()),
+    ),
 )
 
 # Listed in the help besides the pages; static/js/shortcuts.js implements them.

@@ -1,4 +1,4 @@
-"""Names, owners and metadata come from workers: characters that would hide or reorder the text around them are shown."""
+"""Names, owners and metadata come from workers: characters that hide or reorder the text around them are shown."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ def visible(text: str | None) -> str:
 
 
 def isolate(text: str | None) -> str:
-    """For a sentence: text of another direction does not reorder the words after it. On a page `<bdi>` does the same."""
+    """For a sentence: text of another direction does not reorder the words after it. In HTML `<bdi>` does the same."""
     shown = visible(text)
     if any(unicodedata.bidirectional(letter) in _RIGHT_TO_LEFT for letter in shown):
         return f"{_FIRST_STRONG_ISOLATE}{shown}{_POP_DIRECTIONAL_ISOLATE}"

@@ -104,8 +104,9 @@ class NotRotatable(Exception):
 @transaction.atomic
 def rotate(*, actor: Actor, token: Token, overlap: timedelta, lifetime: timedelta | None = None) -> tuple[str, Token]:
     """A new token with the same name and scopes; the old one stays valid for the overlap. Without `lifetime` the new
-    token expires when the old one would have, so that a leaked token cannot extend itself. A person who rotates it has
-    seen the new secret and counts as its creator. The successor of a token without expiry gets one if the space does not allow such tokens any more."""
+    token expires when the old one would have, so that a leaked token cannot extend itself. The successor of a token
+    without expiry gets one if the space does not allow such tokens any more. A person who rotates a token has seen the
+    new secret and counts as its creator."""
     reauthorize(actor=actor, space=token.space)
     # The row is locked while it is checked: a token that is revoked meanwhile must not get a successor.
     old = (

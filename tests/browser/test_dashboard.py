@@ -323,7 +323,11 @@ def test_a_request_under_way_is_shown(page: Page, api: Api):
     take(api, "job", owner="runner-7")
     watch(page, "olga")
     waiting = []
-    page.route("**/force-release", lambda route: waiting.append(route))
+
+    def hold(route):
+        waiting.append(route)
+
+    page.route("**/force-release", hold)
     link = page.get_by_role("link", name="Force-release job")
     link.click()
     expect(page.locator("#request-progress")).to_be_visible()

@@ -98,7 +98,8 @@ def ownership_timeline(
         forced_ends=[
             ForcedEnd(
                 x=round((hold.ended_at - begin).total_seconds() * scale, 1),
-                label=f"{_time(hold.ended_at)}: force-released from {isolate(hold.owner)} by {hold.actor_name}. {visible(hold.reason)}",
+                label=f"{_time(hold.ended_at)}: force-released from {isolate(hold.owner)} by {hold.actor_name}. "
+                f"{visible(hold.reason)}",
             )
             for hold in ended
             if hold.end_kind == EventKind.FORCE_RELEASED

@@ -1,6 +1,6 @@
 """How many queries each page may run, whatever it shows. One more fails the test; raise a number only with a reason."""
 
-# Every page: the session, the user, the space, the spaces of the switcher, the state of the system (at most once a second).
+# Every page: the session, the user, the space, the spaces of the switcher, the system's state (once a second).
 SHELL = 5
 
 QUERY_COUNTS = {

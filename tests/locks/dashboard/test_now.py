@@ -259,8 +259,8 @@ def test_the_peak_of_grants_does_not_depend_on_the_second_at_which_it_is_read(sp
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO octo_event (at, kind, space_id, actor_kind, actor_name, channel) "
-            "SELECT date_trunc('minute', now()) - interval '10 minutes' + second * interval '1 second', 'acquired', %s, "
-            "'token', 'w', 'api' FROM unnest(ARRAY[0, 1, 30, 58, 59]) AS second",
+            "SELECT date_trunc('minute', now()) - interval '10 minutes' + second * interval '1 second', 'acquired', "
+            "%s, 'token', 'w', 'api' FROM unnest(ARRAY[0, 1, 30, 58, 59]) AS second",
             [space.pk],
         )
     rate = visit(victor).get(now_url).context["grant_rate"]
