@@ -57,6 +57,23 @@ class SpaceContext:
         """Tokens, members and settings."""
         return self.role is Role.ADMIN
 
+    def require_operator(self) -> None:
+        if not self.may_force:
+            raise PermissionDenied(self._refusal("an operator or an admin"))
+
+    def require_admin(self) -> None:
+        if not self.may_manage:
+            raise PermissionDenied(self._refusal("an admin"))
+
+    def _refusal(self, needed: str) -> str:
+        if self.requires_mfa:
+            return (
+                "This server requires a second factor of admins. Until you set one up on the page of your account, you "
+                "can only view."
+            )
+        role = f"{'an' if self.role[0] in 'aeiou' else 'a'} {self.role.value}"
+        return f"This takes {needed} of the team {self.team.name}; you are {role} there."
+
     @property
     def slugs(self) -> dict[str, str]:
         return {"team": self.team.slug, "space": self.space.slug}
@@ -124,13 +141,12 @@ def admin_required(view: View) -> View:
 
     @wraps(view)
     def as_admin(request: HttpRequest, space_context: SpaceContext, **arguments: Any) -> HttpResponseBase:
-        if not space_context.may_manage:
-            raise PermissionDenied
+        space_context.require_admin()
         try:
             return view(request, space_context, **arguments)
         except NotAllowed:
             # Demoted since the check above: the service checks again, under the team's lock.
-            raise PermissionDenied from None
+            raise PermissionDenied(f"You are no longer an admin of the team {space_context.team.name}.") from None
 
     return as_admin
 

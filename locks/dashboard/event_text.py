@@ -8,6 +8,7 @@ from typing import Any
 from locks.dashboard.database import fetch
 from locks.dashboard.durations import humanize_ms
 from locks.dashboard.team.event_text import describe_team_event
+from locks.dashboard.untrusted_text import isolate
 from locks.models import ActorKind, Event, EventKind, Space
 
 RECENT = 5
@@ -75,25 +76,26 @@ def event_icon(kind: str) -> str:
 def describe_event(event: EventSummary | Event) -> str:
     """Without the lock's name and the reason, which stand beside it."""
     held = f" after {humanize_ms(event.held_ms)}" if event.held_ms is not None else ""
+    owner = isolate(event.owner)
     match event.kind:
         case EventKind.ACQUIRED:
-            return f"{event.owner} acquired it"
+            return f"{owner} acquired it"
         case EventKind.RELEASED:
-            return f"{event.owner} released it{held}"
+            return f"{owner} released it{held}"
         case EventKind.EXPIRED:
-            return f"Lease of {event.owner} expired{held}"
+            return f"Lease of {owner} expired{held}"
         case EventKind.FORCE_RELEASED:
-            return f"{event.actor_name} force-released it from {event.owner}{held}"
+            return f"{event.actor_name} force-released it from {owner}{held}"
         case EventKind.SNOOZED:
-            return f"{event.actor_name} snoozed it while {event.owner} holds it"
+            return f"{event.actor_name} snoozed it while {owner} holds it"
         case EventKind.SNOOZE_ENDED:
             return f"{event.actor_name} ended its snooze"
         case EventKind.SESSION_OPENED:
-            return f"{event.owner} opened a session"
+            return f"{owner} opened a session"
         case EventKind.SESSION_ENDED:
-            return f"{event.owner} ended its session{held}"
+            return f"{owner} ended its session{held}"
         case EventKind.SESSION_EXPIRED:
-            return f"Session of {event.owner} expired{held}"
+            return f"Session of {owner} expired{held}"
         case EventKind.HISTORY_EXPORTED:
             return f"{event.actor_name} exported the history"
     sentence = describe_team_event(event) or _describe_bulk_release(event) if isinstance(event, Event) else None
@@ -117,6 +119,22 @@ def _describe_bulk_release(event: Event) -> str | None:
 
 def humanize_kind(kind: str) -> str:
     return kind.replace("_", " ")
+
+
+def humanize_value(value: Any) -> str:
+    """A value of an event's detail as text."""
+    if value in (None, [], {}, ""):
+        return "none"
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case [*entries]:
+            return ", ".join(humanize_value(entry) for entry in entries)
+        case {"from": before, "to": after}:
+            return f"{humanize_value(before)} → {humanize_value(after)}"
+        case dict():
+            return ", ".join(f"{humanize_kind(str(key))}: {humanize_value(entry)}" for key, entry in value.items())
+    return str(value)
 
 
 def actor_label(event: Event) -> str:

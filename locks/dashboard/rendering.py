@@ -7,11 +7,14 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from locks.dashboard.access import SpaceContext, current_user, visible_spaces
+from locks.dashboard.system.background_checks import problems
 from locks.services.login_throttle import TooMany
+from locks.system_state.counters import counters
 
 THEME_COOKIE = "octo_theme"
 THEMES = ("system", "light", "dark")
@@ -47,7 +50,14 @@ PAGES: tuple[Page, ...] = (
     Page(key="team", label="Team", icon="people", shortcut="m", url="team-page", is_setup=True),
     Page(key="webhooks", label="Webhooks", icon="webhook", shortcut="w", is_setup=True, admins_only=True),
     Page(key="connect", label="Connect", icon="connect", shortcut="k", is_setup=True),
-    Page(key="system", label="System", icon="gauge", shortcut="y", is_setup=True),
+    Page(
+        key="system",
+        label="System",
+        icon="gauge",
+        shortcut="y",
+        is_setup=True,
+        badge=lambda _: problems(counters()),
+    ),
 )
 
 # Listed in the help besides the pages; static/js/shortcuts.js implements them.
@@ -122,8 +132,12 @@ def page(
 
 
 def partial(request: HttpRequest, space_context: SpaceContext, template: str, context: dict[str, Any]) -> HttpResponse:
-    """A fragment of a page, for htmx."""
-    return render(request, template, {**context, "space_context": space_context, "is_partial": True})
+    """A fragment of a page, for htmx. A refresh of the page brings the numbers in the navigation along."""
+    response = render(request, template, {**context, "space_context": space_context})
+    if is_htmx_target(request, "live-content"):
+        badges = {"tabs": tabs(space_context, active_page=""), "is_partial": True}
+        response.content += render_to_string("layouts/badges.html", badges).encode()
+    return response
 
 
 def is_htmx_target(request: HttpRequest, element: str) -> bool:

@@ -11,21 +11,37 @@ from django.utils.safestring import SafeString
 from locks.dashboard import event_text
 from locks.dashboard.durations import humanize, humanize_ms
 from locks.dashboard.metadata import chips
+from locks.dashboard.untrusted_text import visible
 
 register = template.Library()
 
 register.filter("humanize_ms", humanize_ms)
 register.filter("actor_label", event_text.actor_label)
 register.filter("humanize_kind", event_text.humanize_kind)
+register.filter("humanize_value", event_text.humanize_value)
 register.filter("describe_event", event_text.describe_event)
 register.filter("event_icon", event_text.event_icon)
 register.filter("chips", chips)
+register.filter("visible", visible)
 
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
     """From the sprite in layouts/icons.html. Hidden from screen readers: a word always stands beside it."""
     return format_html('<svg class="icon" aria-hidden="true"><use href="#i-{}"></use></svg>', name)
+
+
+@register.filter
+def isolated(text: str | None) -> SafeString:
+    """A name, an owner or metadata, which may be of any direction and have hidden characters."""
+    return format_html("<bdi>{}</bdi>", visible(text))
+
+
+@register.filter
+def code_spans(text: str) -> SafeString:
+    """Text between backticks as code."""
+    parts = [("<code>{}</code>" if number % 2 else "{}", part) for number, part in enumerate(text.split("`"))]
+    return format_html("".join(pattern for pattern, _ in parts), *(part for _, part in parts))
 
 
 @register.filter

@@ -105,6 +105,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'db_table': 'octo_server_process',
+                'verbose_name_plural': 'server processes',
             },
         ),
         migrations.CreateModel(
@@ -347,6 +348,8 @@ class Migration(migrations.Migration):
                 ('space', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, primary_key=True, related_name='stuck_count', serialize=False, to='locks.space')),
                 ('stuck', models.PositiveIntegerField()),
                 ('counted_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
+                ('lock_ids', django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), default=list, size=None)),
+                ('fencing_tokens', django.contrib.postgres.fields.ArrayField(base_field=models.BigIntegerField(), default=list, size=None)),
             ],
             options={
                 'db_table': 'octo_stuck_count',

@@ -31,6 +31,7 @@ FILES = (
     "find_locks",
     "current_token",
     "invalid_token",
+    "known_stuck_lock",
 )
 
 

@@ -62,6 +62,36 @@ class EventKind(models.TextChoices):
     SNOOZE_ENDED = "snooze_ended"
 
 
+# Events about the account of a person have neither team nor space, those about a team have no space.
+ACCOUNT_KINDS = (
+    EventKind.SIGNED_IN,
+    EventKind.SIGNED_OUT,
+    EventKind.SIGN_IN_FAILED,
+    EventKind.SIGN_IN_SLOWED,
+    EventKind.CONFIRMED,
+    EventKind.CONFIRMATION_FAILED,
+    EventKind.PROFILE_CHANGED,
+    EventKind.PASSWORD_CHANGED,
+    EventKind.SESSIONS_REVOKED,
+    EventKind.SECOND_FACTOR_ADDED,
+    EventKind.SECOND_FACTOR_REMOVED,
+    EventKind.RECOVERY_CODES_MADE,
+    EventKind.ACCOUNT_CONNECTED,
+    EventKind.ACCOUNT_DISCONNECTED,
+    EventKind.PERSON_ADDED,
+)
+TEAM_KINDS = (
+    EventKind.TEAM_CREATED,
+    EventKind.TEAM_RENAMED,
+    EventKind.MEMBER_JOINED,
+    EventKind.MEMBER_LEFT,
+    EventKind.MEMBER_REMOVED,
+    EventKind.ROLE_CHANGED,
+    EventKind.INVITE_CREATED,
+    EventKind.INVITE_REVOKED,
+)
+
+
 class ActorKind(models.TextChoices):
     TOKEN = "token"
     USER = "user"

@@ -1,5 +1,6 @@
 """How long a lock is usually held, computed once for each long hold from the holds before it."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -34,11 +35,15 @@ class HoldBaseline(models.Model):
 
 
 class StuckCount(models.Model):
-    """How many locks of a space were stuck when a task last counted them: shown beside Stuck on every page."""
+    """How many locks of a space were stuck when a task last counted them, shown beside Stuck on every page, and the
+    most urgent of them in order (octo_known_stuck_lock)."""
 
     space = models.OneToOneField(Space, on_delete=models.CASCADE, primary_key=True, related_name="stuck_count")
     stuck = models.PositiveIntegerField()
     counted_at = models.DateTimeField(db_default=Now())
+    # In pairs.
+    lock_ids = ArrayField(models.BigIntegerField(), default=list)
+    fencing_tokens = ArrayField(models.BigIntegerField(), default=list)
 
     class Meta:
         db_table = "octo_stuck_count"

@@ -20,6 +20,7 @@ class ServerProcess(models.Model):
 
     class Meta:
         db_table = "octo_server_process"
+        verbose_name_plural = "server processes"
 
     def __str__(self) -> str:
         return str(self.id)

@@ -1,5 +1,6 @@
-"""Finds held locks that need attention, and counts them for the navigation."""
+"""Finds held locks that need attention, and remembers them for the navigation and for the order of other pages."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
@@ -15,6 +16,8 @@ from locks.services.sql_files import SqlFiles
 
 # So many waiters are a long queue.
 MIN_QUEUE = 5
+# So many stuck locks of a space are remembered, the most urgent ones.
+MAX_REMEMBERED = 1_000
 
 _fetch = SqlFiles(Path(__file__).parent / "sql").fetch
 
@@ -28,6 +31,17 @@ class Reason(StrEnum):
     LONG_HOLD = "long_hold"
     NOT_RENEWED = "not_renewed"
     LONG_QUEUE = "long_queue"
+
+    @property
+    def label(self) -> str:
+        return {
+            Reason.OVERDUE: "Overdue",
+            Reason.INVALID_TOKEN: "Token no longer valid",
+            Reason.MAX_HOLD: "Past the max hold",
+            Reason.LONG_HOLD: "Longer than usual",
+            Reason.NOT_RENEWED: "Not renewed with the others",
+            Reason.LONG_QUEUE: "Long queue",
+        }[self]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +99,7 @@ _STUCK_FIELDS = [field.name for field in fields(StuckLock) if field.name != "loc
 
 def inbox(*, space: Space, reason: str = "", snoozed: bool = False, page: int = 1, limit: int) -> Inbox:
     """The stuck locks of a space, for any reason or one, without those that are snoozed or only them."""
-    parameters = {
-        "space_id": space.pk, "max_hold_seconds": space.max_hold_seconds, "min_queue": MIN_QUEUE,
-        "snoozed": snoozed, "reason": reason, "rows": limit + 1, "skipped": (page - 1) * limit,
-    }  # fmt: skip
-    rows = _fetch("stuck_locks", dict[str, Any], parameters)
+    rows = _rows(space, snoozed=snoozed, reason=reason, rows=limit + 1, skipped=(page - 1) * limit)
     counts = rows[0]
     locks = [_stuck_lock(row) for row in rows if row["id"] is not None]
     return Inbox(
@@ -102,18 +112,48 @@ def inbox(*, space: Space, reason: str = "", snoozed: bool = False, page: int = 
     )
 
 
+def find_stuck(*, space: Space, lock_ids: Sequence[int]) -> dict[int, StuckLock]:
+    """Those of these locks that are stuck, snoozed ones included, by id."""
+    if not lock_ids:
+        return {}
+    rows = _rows(space, ids=list(lock_ids), rows=len(lock_ids))
+    return {row["id"]: _stuck_lock(row) for row in rows if row["id"] is not None}
+
+
+def store_count(*, space: Space, stuck: int) -> None:
+    StuckCount.objects.update_or_create(space=space, defaults={"stuck": stuck, "counted_at": Now()})
+
+
 def count_stuck() -> int:
-    """Stores for every space how many of its locks are stuck, for the number in the navigation."""
+    """Stores for every space how many of its locks are stuck, and which, for the number in the navigation and the order
+    of Now."""
     held = Lock.objects.filter(space_id=OuterRef("pk"), lease_id__isnull=False)
-    counts = {
-        space.pk: inbox(space=space, limit=1).total for space in Space.objects.filter(Exists(held), archived_at=None)
+    inboxes = {
+        space.pk: inbox(space=space, limit=MAX_REMEMBERED)
+        for space in Space.objects.filter(Exists(held), archived_at=None)
     }
-    StuckCount.objects.exclude(space_id__in=counts).delete()
+    StuckCount.objects.exclude(space_id__in=inboxes).delete()
     StuckCount.objects.bulk_create(
-        [StuckCount(space_id=space_id, stuck=number, counted_at=Now()) for space_id, number in counts.items()],
-        update_conflicts=True, unique_fields=["space"], update_fields=["stuck", "counted_at"],
+        [
+            StuckCount(
+                space_id=space_id, stuck=counted.total, counted_at=Now(),
+                lock_ids=[stuck.lock.id for stuck in counted.locks],
+                fencing_tokens=[stuck.lock.fencing_token for stuck in counted.locks],
+            )
+            for space_id, counted in inboxes.items()
+        ],
+        update_conflicts=True, unique_fields=["space"],
+        update_fields=["stuck", "counted_at", "lock_ids", "fencing_tokens"],
     )  # fmt: skip
-    return sum(counts.values())
+    return sum(counted.total for counted in inboxes.values())
+
+
+def _rows(space: Space, **parameters: Any) -> list[dict[str, Any]]:
+    defaults = {
+        "space_id": space.pk, "ids": None, "max_hold_seconds": space.max_hold_seconds, "min_queue": MIN_QUEUE,
+        "snoozed": None, "reason": "", "skipped": 0,
+    }  # fmt: skip
+    return _fetch("stuck_locks", dict[str, Any], {**defaults, **parameters})
 
 
 def _stuck_lock(row: dict[str, Any]) -> StuckLock:

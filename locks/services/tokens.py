@@ -13,10 +13,11 @@ from typing import cast
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from locks import token_format
-from locks.models import EventKind, Scope, Space, Token, User
+from locks.models import ActorKind, EventKind, Scope, Space, Token, User
 from locks.services import clock
 from locks.services.audit import Actor, record
 from locks.services.clock import ClockTimestamp
@@ -114,7 +115,8 @@ class NotRotatable(Exception):
 def rotate(*, actor: Actor, token: Token, overlap: timedelta, lifetime: timedelta | None = None) -> tuple[str, Token]:
     """A new token with the same name and scopes; the old one stays valid for the overlap. Without `lifetime` the new
     token expires when the old one would have, so that a leaked token cannot extend itself. The successor of a token
-    without expiry gets one if the space does not allow such tokens any more."""
+    without expiry gets one if the space does not allow such tokens any more. A person who rotates a token has seen the
+    new secret and counts as its creator."""
     reauthorize(actor=actor, space=token.space)
     # The row is locked while it is checked: a token that is revoked meanwhile must not get a successor.
     old = (
@@ -141,7 +143,7 @@ def rotate(*, actor: Actor, token: Token, overlap: timedelta, lifetime: timedelt
         scopes=old.scopes,
         prefixes=old.prefixes,
         expires_at=expires_at,
-        created_by=old.created_by,
+        created_by=User.objects.get(pk=actor.id) if actor.kind == ActorKind.USER else old.created_by,
     )
     detail = {**_detail(new), "replaces": old.public_id, "overlap_seconds": int(overlap.total_seconds())}
     record(EventKind.TOKEN_ROTATED, actor=actor, space=old.space, token=new, detail=detail)
@@ -167,7 +169,19 @@ class RevocationResult:
     left: int
 
 
-def revoke_and_release(*, actor: Actor, token: Token, reason: str | None, release: bool) -> RevocationResult | None:
+def predecessors(token: Token) -> QuerySet[Token]:
+    """Tokens that were rotated to this one and are still valid, because the overlap is not over."""
+    return (
+        Token.objects.active()
+        .select_related("space__team")
+        .filter(space=token.space_id, name=token.name, rotated_at__isnull=False, pk__lt=token.pk)
+        .order_by("-pk")
+    )
+
+
+def revoke_and_release(
+    *, actor: Actor, token: Token, reason: str | None, release: bool, with_predecessors: bool = False
+) -> RevocationResult | None:
     """With `release` the token's leases are force-released; otherwise they expire. None if it was revoked already.
 
     Not in one transaction: claims that are running when the token is revoked may still be granted, and are released as
@@ -175,8 +189,13 @@ def revoke_and_release(*, actor: Actor, token: Token, reason: str | None, releas
     """
     if not revoke(actor=actor, token=token, reason=reason):
         return None
+    revoked = [token]
+    if with_predecessors:
+        revoked += [each for each in predecessors(token) if revoke(actor=actor, token=each, reason=reason)]
     released = 0
     if release:
         text = f"token {token.name} was revoked" + (f": {reason}" if reason else "")
-        released = force_release_all(actor=actor, space=token.space, token=token, reason=text[:MAX_REASON])
-    return RevocationResult(released=released, left=live_leases(space=token.space, token=token).count())
+        for each in revoked:
+            released += force_release_all(actor=actor, space=each.space, token=each, reason=text[:MAX_REASON])
+    left = sum(live_leases(space=each.space, token=each).count() for each in revoked)
+    return RevocationResult(released=released, left=left)

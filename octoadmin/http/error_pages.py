@@ -14,7 +14,7 @@ def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
     if _is_page(request):
-        return _page(request, 403)
+        return _page(request, 403, reason=str(exception))
     return exceptions.respond(request, exceptions.to_api_error(exception) or exceptions.not_found())
 
 
@@ -31,10 +31,11 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def _is_page(request: HttpRequest) -> bool:
-    return request.path_info.startswith(PAGES)
+    """Also a mistyped address in a browser, which says that it prefers HTML."""
+    return request.path_info.startswith(PAGES) or request.headers.get("Accept", "").startswith("text/html")
 
 
-def _page(request: HttpRequest, status: int, *, template: str | None = None) -> HttpResponse:
+def _page(request: HttpRequest, status: int, *, template: str | None = None, reason: str = "") -> HttpResponse:
     # Without the request's context processors: the database they query may be what failed.
-    context = {"request": request, **theme(request)}
+    context = {"request": request, "reason": reason, **theme(request)}
     return HttpResponse(render_to_string(template or f"{status}.html", context), status=status)

@@ -5,7 +5,9 @@ const dialog = document.getElementById("dialog")
 document.addEventListener("htmx:afterSwap", (event) => {
   if (event.detail.target !== dialog) return
   if (!dialog.open) dialog.showModal()
-  dialog.querySelector("[autofocus], .button-primary")?.focus()
+  dialog.querySelector("[autofocus], .button-primary")?.focus({ preventScroll: true })
+  // What the dialog is about stands at its top.
+  dialog.scrollTop = 0
 })
 
 dialog?.addEventListener("click", (event) => {

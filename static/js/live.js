@@ -1,12 +1,14 @@
 // Keeps the page current: a stream announces changes, then the page fetches its live content and morphs.
 //
 // At most one fetch a second, or as data-refresh says. While the page is in use (a dialog is open, rows are selected, updates
-// are paused), changes wait behind a pill. A hidden tab disconnects. Without a stream the page polls every five seconds, and
+// are paused), changes wait behind a pill. While the pointer is over the list or a row has the focus, rows change but keep
+// their order. A hidden tab disconnects. Without a stream the page polls every five seconds, and
 // data that was not confirmed for fifteen is marked as stale.
 
 const REFRESH_MS = 1000
 const POLL_MS = 5000
 const STALE_MS = 15000
+const canHover = matchMedia("(hover: hover)")
 
 const live = document.getElementById("live")
 const announcer = document.getElementById("announcer")
@@ -27,12 +29,23 @@ if (live) {
   let fetching = false
   let timer = null
   let wasInterrupted = false
+  // Rows were left where they were, so the list is not in its order.
+  let isUnsorted = false
   let fetchedAt = performance.now()
   let confirmedAt = performance.now()
 
   const content = () => document.getElementById("live-content")
-  const isBusy = () => paused || document.querySelector("dialog[open]") || content()?.querySelector("input:checked")
+  const list = () => content()?.querySelector("[data-row]")?.parentElement
+  const isHovered = () => canHover.matches && list()?.matches(":hover")
+  const keepsOrder = () => isHovered() || list()?.contains(document.activeElement)
+  // Rows of a group cannot keep their order when it changes, so they wait.
+  const isBusy = () =>
+    paused || document.querySelector("dialog[open]") || content()?.querySelector("input:checked") ||
+    (list()?.querySelector(":scope > .group") && keepsOrder())
   const isConnected = () => stream?.readyState === EventSource.OPEN
+
+  const rowNumber = (element) => [...(content()?.querySelectorAll("[data-row]") ?? [])].findIndex((row) => row.contains(element))
+  let focusedRow = -1
 
   function announce(text) {
     if (announcer.textContent !== text) announcer.textContent = text
@@ -149,12 +162,50 @@ if (live) {
     stream = null
   }
 
+  // New rows come last, and under the pointer a row that has ended stays as a faint one.
+  function inShownOrder(html) {
+    const template = document.createElement("template")
+    template.innerHTML = html
+    const incoming = template.content.querySelector("[data-row]")?.parentElement
+    const shown = list()
+    if (!incoming || !shown) return html
+    const rows = new Map([...incoming.children].map((row) => [row.id, row]))
+    const kept = []
+    for (const row of shown.children) {
+      if (rows.has(row.id)) {
+        kept.push(rows.get(row.id))
+        rows.delete(row.id)
+      } else if (isHovered() && row.matches("[data-row]")) {
+        const ended = row.cloneNode(true)
+        ended.classList.add("is-ended")
+        ended.title = "No longer listed"
+        ended.removeAttribute("data-changes-at")
+        kept.push(ended)
+      }
+    }
+    incoming.replaceChildren(...kept, ...rows.values())
+    return template.innerHTML
+  }
+
   // A response to the URL before a filter was applied would undo the filter.
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.requestConfig?.elt?.id !== "live-content") return
-    if (event.detail.pathInfo.requestPath === location.pathname + location.search) return
+    if (event.detail.pathInfo.requestPath === location.pathname + location.search) {
+      isUnsorted = Boolean(keepsOrder())
+      if (isUnsorted) event.detail.serverResponse = inShownOrder(event.detail.serverResponse)
+      focusedRow = rowNumber(document.activeElement)
+      return
+    }
     event.detail.shouldSwap = false
     if (!isBusy() && !announces) refreshSoon()
+  })
+  // The row with the focus has ended: the next one gets it.
+  document.addEventListener("htmx:afterSwap", () => {
+    if (focusedRow < 0 || document.activeElement !== document.body) return
+    const rows = content()?.querySelectorAll("[data-row]") ?? []
+    const next = rows[Math.min(focusedRow, rows.length - 1)]?.querySelector("[data-toggle]")
+    ;(next ?? document.getElementById("main"))?.focus()
+    focusedRow = -1
   })
   document.addEventListener("htmx:afterRequest", (event) => {
     if (event.detail.target?.id !== "live-content" || !event.detail.successful) return
@@ -191,7 +242,13 @@ if (live) {
     if (!isConnected() && announces) fetchNewCount()
     else if (!isConnected() && !isBusy()) refreshSoon()
   }, POLL_MS)
-  setInterval(render, 1000)
+  setInterval(() => {
+    if (isUnsorted && !keepsOrder() && !isBusy()) {
+      isUnsorted = false
+      refreshSoon()
+    }
+    render()
+  }, 1000)
   // For values that change without an event.
   if ("always" in live.dataset) setInterval(() => { if (!isBusy()) refreshSoon() }, refreshMs)
 

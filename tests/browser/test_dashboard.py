@@ -287,3 +287,112 @@ def test_the_keyboard_reaches_everything(page: Page, api: Api):
     page.keyboard.press("g")
     page.keyboard.press("l")
     expect(page).to_have_url(re.compile("/locks/first$"))
+
+
+@pytest.mark.parametrize(("failure", "cause"), [("abort", "cannot be reached"), ("502", "answered 502")])
+def test_a_failed_request_says_so(browser, server, api, failure, cause):
+    take(api, "job", owner="runner-7")
+    context = browser.new_context(base_url=server.url)
+    page = context.new_page()
+    watch(page, "olga")
+
+    def fail(route):
+        route.abort() if failure == "abort" else route.fulfill(status=502, body="Bad gateway")
+
+    page.route("**/force-release", fail)
+    page.get_by_role("link", name="Force-release job").click()
+    expect(page.get_by_role("alert")).to_contain_text("Not sent")
+    expect(page.get_by_role("alert")).to_contain_text(cause)
+    page.unroute("**/force-release")
+    page.get_by_role("link", name="Force-release job").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("stuck")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    dialog.get_by_label("Type job to continue").fill("job")
+    page.route("**/force-release", fail)
+    dialog.get_by_role("button", name="Force-release from runner-7").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Outcome unknown")
+    expect(dialog.get_by_label("Reason")).to_have_value("stuck")
+    context.set_offline(True)
+    dialog.get_by_role("button", name="Force-release from runner-7").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("Not sent: this browser is offline")
+    context.close()
+
+
+def test_a_request_under_way_is_shown(page: Page, api: Api):
+    take(api, "job", owner="runner-7")
+    watch(page, "olga")
+    waiting = []
+
+    def hold(route):
+        waiting.append(route)
+
+    page.route("**/force-release", hold)
+    link = page.get_by_role("link", name="Force-release job")
+    link.click()
+    expect(page.locator("#request-progress")).to_be_visible()
+    expect(link).to_have_attribute("aria-busy", "true")
+    waiting[0].continue_()
+    expect(page.get_by_role("dialog")).to_contain_text("runner-7")
+    expect(page.locator("#request-progress")).to_be_hidden()
+
+
+def order(page: Page) -> list[str]:
+    return [name.strip() for name in page.locator("tr[data-row] .name").all_inner_texts()]
+
+
+def test_rows_do_not_move_under_the_pointer(page: Page, api: Api):
+    first = take(api, "first", ttl_seconds=100)
+    take(api, "second", ttl_seconds=200)
+    gone = take(api, "third", ttl_seconds=300)
+    log_in(page, "victor", NOW + "?sort=left")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    assert order(page) == ["first", "second", "third"]
+    row(page, "second").hover()
+    api.call("POST", "/locks/first/renew", {"lease_id": first["lease_id"], "ttl_seconds": 280})
+    api.call("POST", "/locks/third/release", {"lease_id": gone["lease_id"]})
+    take(api, "fourth", ttl_seconds=50)
+    expect(row(page, "fourth")).to_be_visible()
+    expect(row(page, "first").locator("[data-until]")).to_contain_text("4 min")
+    assert order(page) == ["first", "second", "third", "fourth"]
+    expect(page.locator("tr.is-ended")).to_have_count(1)
+    page.mouse.move(5, 5)
+    expect(page.locator("tr.is-ended")).to_have_count(0)
+    assert order(page) == ["fourth", "second", "first"]
+
+
+def test_rows_do_not_move_while_one_has_the_focus(page: Page, api: Api):
+    first = take(api, "first", ttl_seconds=100)
+    take(api, "second", ttl_seconds=200)
+    log_in(page, "victor", NOW + "?sort=left")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    page.get_by_role("link", name="Details of second").focus()
+    api.call("POST", "/locks/first/renew", {"lease_id": first["lease_id"], "ttl_seconds": 290})
+    expect(row(page, "first").locator("[data-until]")).to_contain_text("4 min")
+    assert order(page) == ["first", "second"]
+    page.get_by_placeholder("Search name").focus()
+    expect(page.locator("tr[data-row] .name").first).to_have_text("second")
+
+
+def test_the_focus_moves_to_the_next_row_after_a_force_release(page: Page, api: Api):
+    take(api, "first", owner="runner-7")
+    take(api, "second")
+    watch(page, "olga")
+    page.get_by_role("link", name="Force-release first").press("Enter")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Reason").fill("stuck")
+    dialog.get_by_label("Type first to continue").fill("first")
+    dialog.get_by_role("button", name="Force-release from runner-7").click()
+    page.mouse.move(5, 5)
+    dialog.get_by_role("link", name="Done").press("Enter")
+    expect(row(page, "first")).to_have_count(0)
+    expect(page.get_by_role("link", name="Details of second")).to_be_focused()
+
+
+def test_a_dialog_on_a_small_screen_begins_with_its_title(page: Page, api: Api):
+    take(api, "job", owner="runner-7", metadata=" ".join(f"key{n}={'v' * 30}" for n in range(20)))
+    page.set_viewport_size({"width": 320, "height": 500})
+    watch(page, "olga")
+    page.get_by_role("link", name="Force-release job").click()
+    expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_focused()
+    expect(page.get_by_role("heading", name="Force-release job")).to_be_in_viewport()

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from locks.dashboard.access import actor, current_user, login_required
 from locks.dashboard.account.forms import PasswordForm, ProfileForm
+from locks.dashboard.account.queries import account_events
 from locks.dashboard.account.user_agents import describe_browser
 from locks.dashboard.reauthentication.flow import confirm, recently_confirmed, require_reauthentication
 from locks.models import User
@@ -119,6 +120,7 @@ def _page(
         "profile_form": profile_form or ProfileForm(instance=user),
         "password_form": password_form or PasswordForm(user=user),
         "has_password": user.has_usable_password(),
+        "events": account_events(user),
         "sessions": sorted(sessions, key=lambda row: not row["is_current"]),
         **_sign_in_methods(user),
         "now": timezone.now(),

@@ -7,13 +7,17 @@ from locks.dashboard.filters import Filters
 from locks.events.history.filters import Filter, Visibility
 from locks.events.history.pages import page
 from locks.models import Event, EventKind, Space, Token
+from locks.models.event import ACCOUNT_KINDS, TEAM_KINDS
 from locks.pagination import TimeCursor, cursor_at, encode
 
 ROWS = 50
 # More new events are not counted.
 MAX_NEW = 100
 
-KINDS: dict[str, str] = {kind.value: humanize_kind(kind) for kind in EventKind}
+# Those about a team are in its audit log, those about an account on the page of the account.
+KINDS: dict[str, str] = {
+    kind.value: humanize_kind(kind) for kind in EventKind if kind not in (*ACCOUNT_KINDS, *TEAM_KINDS)
+}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from django.http import QueryDict
 
 from locks.dashboard.database import fetch
 from locks.dashboard.now.queries import LockListFilters
-from locks.dashboard.stuck.queries import REASONS, StuckFilters
+from locks.dashboard.stuck.queries import StuckFilters
 from locks.models import Space
 from locks.models.lock import MAX_FENCING_TOKEN
 from locks.services.bulk_release import SelectedLock
@@ -72,7 +72,7 @@ def _filtered(space: Space, filters: LockListFilters) -> Selection:
 
 def _stuck(space: Space, filters: StuckFilters) -> Selection:
     results = inbox(space=space, reason=filters.reason, snoozed=filters.snoozed, limit=MAX_LOCKS)
-    label = f"all stuck locks: {REASONS[Reason(filters.reason)].lower()}" if filters.reason else "all stuck locks"
+    label = f"all stuck locks: {Reason(filters.reason).label.lower()}" if filters.reason else "all stuck locks"
     locks = [stuck.lock for stuck in results.locks if stuck.lock.is_live]
     return Selection(
         label=label,

@@ -4,7 +4,6 @@ from typing import Any
 
 import structlog
 from celery import current_app
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -48,7 +47,7 @@ def releases(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
 @require_POST
 @space_required
 def prepare(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
-    _require_operator(space_context)
+    space_context.require_operator()
     selected = selection(space=space_context.space, form=request.POST)
     if not selected.locks:
         return page(request, space_context, "bulk_release/empty.html", {}, active_page="release", status=422)
@@ -81,7 +80,7 @@ def release(request: HttpRequest, space_context: SpaceContext, number: int) -> H
 @space_required
 @recently_confirmed
 def confirm(request: HttpRequest, space_context: SpaceContext, number: int) -> HttpResponse:
-    _require_operator(space_context)
+    space_context.require_operator()
     batch = _find(request, space_context, number)
     if batch.state != BulkReleaseState.PREPARED:
         # A double click: the first request counts.
@@ -102,7 +101,7 @@ def confirm(request: HttpRequest, space_context: SpaceContext, number: int) -> H
 @require_POST
 @space_required
 def stop(request: HttpRequest, space_context: SpaceContext, number: int) -> HttpResponse:
-    _require_operator(space_context)
+    space_context.require_operator()
     batch = _find(request, space_context, number)
     bulk_release.stop(batch=batch, actor=actor(request))
     return redirect(space_context.url("release", number=batch.pk))
@@ -126,16 +125,11 @@ def _find(request: HttpRequest, space_context: SpaceContext, number: int) -> Bul
     return batch
 
 
-def _require_operator(space_context: SpaceContext) -> None:
-    if not space_context.may_force:
-        raise PermissionDenied
-
-
 def _preview(
     request: HttpRequest, space_context: SpaceContext, batch: BulkRelease, *, form: BulkReleaseForm | None = None,
     shown: Preview | None = None, status: int = 200,
 ) -> HttpResponse:  # fmt: skip
-    _require_operator(space_context)
+    space_context.require_operator()
     shown = shown or preview(batch=batch, after=parse_int(request.GET, "after"))
     context: dict[str, Any] = {
         "batch": batch, "preview": shown, "form": form or _form(batch, shown), "phrase": _phrase(batch)

@@ -3,13 +3,13 @@ JavaScript on a page of its own."""
 
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.http import require_http_methods
 
 from locks.dashboard.access import SpaceContext, actor, space_required
-from locks.dashboard.dialogs import dialog, refusal
+from locks.dashboard.dialogs import dialog
 from locks.dashboard.force_release.forms import ForceReleaseForm
+from locks.dashboard.force_release.queries import end_of_hold
 from locks.dashboard.form_rendering import form_status
 from locks.dashboard.lock.queries import find_lock
 from locks.dashboard.reauthentication.flow import require_reauthentication
@@ -17,6 +17,7 @@ from locks.engine import results
 from locks.engine.execution import run
 from locks.engine.operations import force_release as force_release_locks
 from locks.engine.verdicts import Verdict
+from locks.models.lock import MAX_FENCING_TOKEN
 from locks.services.force_release import authorized_by, force_release_request
 from locks.services.lock_row import LockRow
 
@@ -24,8 +25,7 @@ from locks.services.lock_row import LockRow
 @require_http_methods(["GET", "HEAD", "POST"])
 @space_required
 def force_release(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
-    if not space_context.may_force:
-        raise PermissionDenied
+    space_context.require_operator()
     lock = find_lock(space=space_context.space, name=name)
     if lock is None:
         raise Http404
@@ -36,7 +36,8 @@ def force_release(request: HttpRequest, space_context: SpaceContext, name: str) 
         name=name, must_type_name=bool(lock.is_heartbeating),
     )  # fmt: skip
     if not lock.is_live:
-        return _refuse(request, space_context, name, None, status=409 if form.is_bound else 200)
+        shown_token = form.data.get("fencing_token") if form.is_bound else None
+        return _refuse(request, space_context, lock, shown_token, status=409 if form.is_bound else 200)
     if not form.is_valid():
         context = {"form": form, "lock": lock, "now": lock.now}
         return dialog(
@@ -52,22 +53,22 @@ def force_release(request: HttpRequest, space_context: SpaceContext, name: str) 
                 title="Released", **_back(space_context, name),
             )  # fmt: skip
         case Verdict.FENCING_MISMATCH | Verdict.NOT_HELD:
-            return _refuse(request, space_context, name, find_lock(space=space_context.space, name=name))
+            current = find_lock(space=space_context.space, name=name)
+            assert current is not None, "the row of a lock is purged long after its last use"
+            return _refuse(request, space_context, current, form.cleaned_data["fencing_token"])
     raise AssertionError(result.verdict)
 
 
 def _refuse(
-    request: HttpRequest, space_context: SpaceContext, name: str, lock: LockRow | None, *, status: int = 409
+    request: HttpRequest, space_context: SpaceContext, lock: LockRow, shown_token: Any, *, status: int = 409
 ) -> HttpResponse:
-    """Nothing was released: there is a new holder, or none."""
-    back = _back(space_context, name)
-    if lock is None or not lock.is_live:
-        text = f"{name} is not held any more: it was released or it expired. The next claim acquires it."
-        return refusal(request, space_context, text, title="Nothing was released", status=status, **back)
-    context = {"lock": lock, "refused": True}
+    """Nothing was released: the hold under the fencing token that was shown has ended. Says how, and what is now."""
+    text = str(shown_token or "")
+    token = int(text) if text.isdecimal() and len(text) < 19 else lock.fencing_token
+    end = end_of_hold(space=space_context.space, name=lock.name, fencing_token=min(token, MAX_FENCING_TOKEN))
     return dialog(
-        request, space_context, "force_release/new_holder.html", context,
-        title="Nothing was released", status=status, **back,
+        request, space_context, "force_release/refused.html", {"lock": lock, "end": end, "refused": True},
+        title="Nothing was released", status=status, **_back(space_context, lock.name),
     )  # fmt: skip
 
 

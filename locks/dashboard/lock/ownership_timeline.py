@@ -7,6 +7,7 @@ from typing import Literal
 
 from locks.dashboard.durations import humanize
 from locks.dashboard.lock.queries import Hold
+from locks.dashboard.untrusted_text import isolate, visible
 from locks.models import EventKind
 from locks.services.lock_row import LockRow
 
@@ -89,7 +90,7 @@ def ownership_timeline(
                 x=round((interval.begin - begin).total_seconds() * scale, 1),
                 width=round(max(MIN_WIDTH, (interval.end - interval.begin).total_seconds() * scale), 1),
                 colour=colours[interval.owner],
-                label=f"{interval.owner}, {_time(interval.begin)} to {_time(interval.end)} "
+                label=f"{isolate(interval.owner)}, {_time(interval.begin)} to {_time(interval.end)} "
                 f"({humanize((interval.end - interval.begin).total_seconds())})",
             )
             for interval in intervals
@@ -97,7 +98,8 @@ def ownership_timeline(
         forced_ends=[
             ForcedEnd(
                 x=round((hold.ended_at - begin).total_seconds() * scale, 1),
-                label=f"{_time(hold.ended_at)}: force-released from {hold.owner} by {hold.actor_name}. {hold.reason}",
+                label=f"{_time(hold.ended_at)}: force-released from {isolate(hold.owner)} by {hold.actor_name}. "
+                f"{visible(hold.reason)}",
             )
             for hold in ended
             if hold.end_kind == EventKind.FORCE_RELEASED

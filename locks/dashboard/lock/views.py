@@ -8,8 +8,10 @@ from locks.dashboard.access import SpaceContext, space_required
 from locks.dashboard.lock.ownership_timeline import MAX_HOLDS, SPANS, ownership_timeline
 from locks.dashboard.lock.queries import HOLDS, ended_holds, find_lock, has_history, percentiles
 from locks.dashboard.rendering import is_htmx_target, page, partial
+from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import waiters_of
 from locks.pagination import TimeCursor, decode_or_none
+from locks.services.stuck import find_stuck
 
 
 @require_safe
@@ -27,9 +29,12 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
     recent = ended_holds(space=space, name=name, since=now - SPANS[span], limit=MAX_HOLDS)
     cursor = decode_or_none(request.GET.get("before"), TimeCursor)
     listed = ended_holds(space=space, name=name, cursor=cursor, limit=HOLDS + 1)
+    stuck = find_stuck(space=space, lock_ids=[row.id]).get(row.id) if row and row.owner else None
     context = {
         "name": name,
         "lock": row,
+        "stuck": stuck,
+        "reasons": describe_reasons(stuck) if stuck else [],
         "now": now,
         "max_hold_ends_at": row.max_hold_ends_at(space) if row else None,
         "waiters": waiters_of(space=space, names=[name])[name] if row and row.waiters else [],

@@ -1,4 +1,4 @@
--- Grants and expiries in each of the last sixty minutes, oldest first. Changes nothing.
+-- Grants and expiries in each of the last sixty minutes of the clock, the current one included, oldest first. Changes nothing.
 --
 -- Reads at most the latest hundred thousand events: in a busier hour the earlier minutes are counted too low.
 SELECT
@@ -6,7 +6,7 @@ SELECT
     count(*) FILTER (WHERE kind = 'acquired') AS granted,
     count(*) FILTER (WHERE kind = 'expired') AS expired
 FROM (
-    SELECT kind, floor(extract(epoch FROM statement_timestamp() - at) / 60)::int AS age
+    SELECT kind, (extract(epoch FROM date_trunc('minute', statement_timestamp()) - date_trunc('minute', at)) / 60)::int AS age
     FROM octo_event
     WHERE space_id = %(space_id)s AND at > statement_timestamp() - interval '1 hour'
     ORDER BY at DESC

@@ -5,9 +5,14 @@
 -- the order is that of lock_list.sql. `label`, `group_size` and `group_alerts` are those of the whole group.
 WITH matching AS NOT MATERIALIZED (
     SELECT
-        id, name, acquired_at, ends_at, severity,
+        found.id, name, acquired_at, ends_at,
+        CASE WHEN stuck.position IS NOT NULL THEN 0 ELSE severity END AS severity,
+        CASE WHEN stuck.position IS NOT NULL THEN to_timestamp(stuck.position)
+             WHEN severity < 4 THEN ends_at ELSE acquired_at END AS severity_moment,
         CASE %(group_by)s WHEN 'owner' THEN coalesce(owner, '') WHEN 'prefix' THEN left(name, strpos(name, '/')) END AS label
-    FROM octo_find_locks(%(space_id)s, %(prefix)s, %(owner)s, %(search)s)
+    FROM octo_find_locks(%(space_id)s, %(prefix)s, %(owner)s, %(search)s) AS found
+    LEFT JOIN octo_known_stuck_lock AS stuck ON stuck.space_id = %(space_id)s
+        AND stuck.lock_id = found.id AND stuck.fencing_token = found.fencing_token
 ),
 lock_group AS (
     SELECT label, count(*) AS group_size, count(*) FILTER (WHERE severity < 3) AS group_alerts, min(severity) AS worst
@@ -42,7 +47,7 @@ page AS (
                      ELSE array_position(ARRAY(SELECT label FROM shown ORDER BY nth), label) END
                 + CASE WHEN %(sort)s = 'severity' THEN severity ELSE 0 END AS rank,
             CASE %(sort)s
-                WHEN 'severity' THEN CASE WHEN severity < 4 THEN ends_at ELSE acquired_at END
+                WHEN 'severity' THEN severity_moment
                 WHEN 'left' THEN ends_at
                 WHEN 'oldest' THEN acquired_at
                 WHEN 'newest' THEN to_timestamp(-date_part('epoch', acquired_at))

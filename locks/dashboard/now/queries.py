@@ -9,9 +9,11 @@ from locks.dashboard.database import fetch
 from locks.dashboard.event_text import EventSummary, recent_events
 from locks.dashboard.filters import Filters
 from locks.dashboard.page_number import LAST_PAGE
+from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import QueuedWaiter, waiters_of
 from locks.models import Space
 from locks.services.lock_row import LockRow
+from locks.services.stuck import Reason, StuckLock, find_stuck
 
 ROWS = 50
 EXACT_UP_TO = 10_000
@@ -56,12 +58,23 @@ class Group:
 @dataclass(frozen=True, kw_only=True)
 class Row:
     lock: LockRow
+    stuck: StuckLock | None
     group: Group | None
     # The value of `open` once this row was opened or closed.
     toggled: tuple[str, ...]
     # None while the details are closed.
     recent_events: list[EventSummary] | None
     waiters: list[QueuedWaiter]
+
+    @property
+    def is_stuck(self) -> bool:
+        """And not snoozed."""
+        return self.stuck is not None and self.stuck.snoozed_until is None
+
+    @property
+    def reasons(self) -> list[tuple[Reason, str]]:
+        """Why it needs attention, the same as on Stuck."""
+        return describe_reasons(self.stuck) if self.stuck else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,12 +148,14 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
         groups = [None] * len(locks)
     shown = locks[:ROWS]
     open_names = [lock.name for lock in shown if str(lock.id) in filters.open]
+    stuck = find_stuck(space=space, lock_ids=[lock.id for lock in shown])
     events = recent_events(space=space, names=open_names)
     waiters = waiters_of(space=space, names=open_names)
     return LockList(
         rows=[
             Row(
                 lock=lock,
+                stuck=stuck.get(lock.id),
                 group=group,
                 toggled=filters.toggle(str(lock.id)),
                 recent_events=events.get(lock.name),

@@ -6,18 +6,10 @@ from typing import assert_never
 
 from locks.dashboard.durations import humanize, humanize_ms
 from locks.dashboard.filters import Filters
+from locks.dashboard.untrusted_text import isolate
 from locks.services.stuck import Reason, StuckLock
 
 ROWS = 50
-
-REASONS: dict[Reason, str] = {
-    Reason.OVERDUE: "Overdue",
-    Reason.INVALID_TOKEN: "Token no longer valid",
-    Reason.MAX_HOLD: "Past the max hold",
-    Reason.LONG_HOLD: "Longer than usual",
-    Reason.NOT_RENEWED: "Not renewed with the others",
-    Reason.LONG_QUEUE: "Long queue",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +58,7 @@ def _describe(stuck: StuckLock, reason: Reason) -> str:
         case Reason.NOT_RENEWED:
             others = "its other lock" if stuck.others == 1 else f"another of its {(stuck.others or 0) + 1} locks"
             return (
-                f"No heartbeat for {ago(lock.last_heartbeat_at)}, while {lock.owner} renewed {others} "
+                f"No heartbeat for {ago(lock.last_heartbeat_at)}, while {isolate(lock.owner)} renewed {others} "
                 f"{ago(stuck.others_renewed_at)} ago."
             )
         case Reason.LONG_QUEUE:

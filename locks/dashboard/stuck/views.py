@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -14,9 +13,9 @@ from locks.dashboard.form_rendering import form_status
 from locks.dashboard.lock.queries import find_lock
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.stuck.forms import SnoozeForm
-from locks.dashboard.stuck.queries import REASONS, ROWS, StuckFilters, describe_reasons
+from locks.dashboard.stuck.queries import ROWS, StuckFilters, describe_reasons
 from locks.services import snooze as snoozing
-from locks.services.stuck import Reason, inbox
+from locks.services.stuck import Reason, inbox, store_count
 
 
 @require_safe
@@ -26,13 +25,15 @@ def stuck(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     results = inbox(
         space=space_context.space, reason=filters.reason, snoozed=filters.snoozed, page=filters.page, limit=ROWS
     )
-    # Just counted, so the number in the navigation is exact on this page.
-    space_context = replace(space_context, stuck=results.total)
+    if results.total != space_context.stuck:
+        # The number in the navigation of every page.
+        store_count(space=space_context.space, stuck=results.total)
+        space_context = replace(space_context, stuck=results.total)
     context = {
         "filters": filters,
         "inbox": results,
         "items": [(stuck, describe_reasons(stuck)) for stuck in results.locks],
-        "reasons": [(reason, label, results.by_reason[reason]) for reason, label in REASONS.items()],
+        "reasons": list(results.by_reason.items()),
         "has_next": results.has_more,
         # For the button that releases all locks of the filter rather than the selected ones.
         "filter_fields": [("reason", filters.reason)],
@@ -47,8 +48,7 @@ def stuck(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @space_required
 def snooze(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
-    if not space_context.may_force:
-        raise PermissionDenied
+    space_context.require_operator()
     lock = find_lock(space=space_context.space, name=name)
     if lock is None:
         raise Http404
@@ -79,8 +79,7 @@ def snooze(request: HttpRequest, space_context: SpaceContext, name: str) -> Http
 @require_POST
 @space_required
 def end_snooze(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
-    if not space_context.may_force:
-        raise PermissionDenied
+    space_context.require_operator()
     token = request.POST.get("fencing_token", "")
     if not (token.isascii() and token.isdigit() and len(token) < 19):
         raise Http404

@@ -14,6 +14,12 @@ SWEEP_WARNING, SWEEP_CRITICAL = 5.0, 30.0
 QUEUE_WARNING_MS, QUEUE_CRITICAL_MS = 2_000, 15_000
 
 
+def problems(counters: Counters) -> int:
+    """How many parts of the background need action, for the number in the navigation."""
+    checks = (sweep(counters), background(counters, with_names=False), queue(counters))
+    return sum(check.health is Health.ACTION_REQUIRED for check in checks)
+
+
 def sweep(counters: Counters) -> Check:
     lag = counters.sweep_lag_seconds
     return Check(

@@ -148,6 +148,14 @@ class RotateTokenForm(forms.Form):
 
 
 class RevokeTokenForm(forms.Form):
+    """`with_predecessors` is asked if the secret before the last rotation still works."""
+
+    with_predecessors = forms.BooleanField(
+        label="Also revoke the previous secret",
+        required=False,
+        initial=True,
+        help_text="It still works, because the overlap of the rotation is not over.",
+    )
     leases = forms.ChoiceField(
         label="Leases of this token", choices=LEASE_CHOICES, initial="expire", widget=forms.RadioSelect
     )
@@ -157,3 +165,8 @@ class RevokeTokenForm(forms.Form):
         help_text="Recorded in the history.",
         widget=forms.TextInput(attrs=NO_AUTOCOMPLETE),
     )
+
+    def __init__(self, *args: Any, has_predecessors: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not has_predecessors:
+            del self.fields["with_predecessors"]

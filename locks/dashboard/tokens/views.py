@@ -118,27 +118,35 @@ def rotate(request: HttpRequest, space_context: SpaceContext, public_id: str) ->
 @recently_confirmed
 def revoke(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
     token = _find(space_context, public_id)
-    form = RevokeTokenForm(request.POST or None)
+    stored = Token.objects.select_related("space__team").get(pk=token.id)
+    predecessors = list(service.predecessors(stored))
+    form = RevokeTokenForm(request.POST or None, has_predecessors=bool(predecessors))
     if not form.is_valid() and token.is_revocable:
+        context = {"token": token, "predecessors": predecessors, "form": form, "now": token.now}
         return dialog(
-            request, space_context, "tokens/revoke.html", {"token": token, "form": form, "now": token.now},
+            request, space_context, "tokens/revoke.html", context,
             title=f"Revoke {token.name}", back_url=space_context.url("tokens"), active_page="tokens",
             stays_open=True, status=form_status(form),
         )  # fmt: skip
     result = None
     if form.is_valid():
-        stored = Token.objects.select_related("space__team").get(pk=token.id)
         release = form.cleaned_data["leases"] == "release"
         reason = form.cleaned_data["reason"].strip() or None
-        result = service.revoke_and_release(actor=actor(request), token=stored, reason=reason, release=release)
+        result = service.revoke_and_release(
+            actor=actor(request), token=stored, reason=reason, release=release,
+            with_predecessors=form.cleaned_data.get("with_predecessors", False),
+        )  # fmt: skip
     if result is None:
         return refusal(
             request, space_context, f"{token.name} (octo_{token.public_id}_…) is already revoked or replaced.",
             title="Nothing was revoked", back_url=space_context.url("tokens"), active_page="tokens",
             status=409 if form.is_bound else 200,
         )  # fmt: skip
+    context = {
+        "token": token, "release": release, "result": result, "still_valid": service.predecessors(stored)
+    }  # fmt: skip
     return dialog(
-        request, space_context, "tokens/revoked.html", {"token": token, "release": release, "result": result},
+        request, space_context, "tokens/revoked.html", context,
         title="Token revoked", back_url=space_context.url("tokens"), active_page="tokens",
     )  # fmt: skip
 

@@ -1,8 +1,8 @@
 -- The held locks of a space that need attention, with the reasons; the most urgent first. Changes nothing.
 --
--- space_id; max_hold_seconds (or null); min_queue: how many waiters make a long queue; snoozed: list snoozed locks or the others;
--- reason ('' for any); rows; skipped. The counts at the end cover all stuck locks, whatever the reason requested; if no lock is
--- listed, they come on one row without a lock.
+-- space_id; ids: only these locks (null for all); max_hold_seconds (or null); min_queue: how many waiters make a long queue;
+-- snoozed: list snoozed locks or the others (null for both); reason ('' for any); rows; skipped. The counts at the end cover all
+-- stuck locks, whatever the reason requested; if no lock is listed, they come on one row without a lock.
 --
 -- One pass over the held locks finds the few candidates; what is usual for a lock is read from octo_hold_baseline.
 -- A lock counts as not renewed when its heartbeat is late and its holder has renewed another lock since it was due.
@@ -33,6 +33,7 @@ candidate AS MATERIALIZED (
             session_id IS NULL AND effective_expires_at > statement_timestamp() AND NOT is_heartbeating AS is_late
         FROM octo_lock_state
         WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
+          AND (%(ids)s::bigint[] IS NULL OR id = ANY (%(ids)s::bigint[]))
     ) AS held
     WHERE is_overdue OR exceeds_max_hold OR has_invalid_token OR is_late
 ),
@@ -41,6 +42,8 @@ active_holder AS MATERIALIZED (
     FROM octo_lock_state AS lock
     WHERE lock.space_id = %(space_id)s AND lock.lease_id IS NOT NULL AND lock.session_id IS NULL
       AND lock.effective_expires_at > statement_timestamp()
+      -- Usually none is late; then the locks are not read.
+      AND EXISTS (SELECT FROM candidate WHERE is_late)
       AND (lock.owner, lock.holder_id) IN (SELECT owner, holder_id FROM candidate WHERE is_late)
     GROUP BY lock.owner, lock.holder_id
     HAVING max(lock.renewed_at) > min(lock.renewed_at)
@@ -84,8 +87,10 @@ stuck_lock AS MATERIALIZED (
     LEFT JOIN long_queue ON long_queue.name = lock.name
     LEFT JOIN octo_snooze AS snooze ON snooze.space_id = lock.space_id AND snooze.lock_name = lock.name
         AND snooze.fencing_token = lock.fencing_token AND snooze.until > statement_timestamp()
-    WHERE candidate.is_overdue OR candidate.exceeds_max_hold OR invalid_token.id IS NOT NULL OR long_hold.lock_id IS NOT NULL
-       OR not_renewed.id IS NOT NULL OR long_queue.name IS NOT NULL
+    WHERE (
+        candidate.is_overdue OR candidate.exceeds_max_hold OR invalid_token.id IS NOT NULL OR long_hold.lock_id IS NOT NULL
+        OR not_renewed.id IS NOT NULL OR long_queue.name IS NOT NULL
+    ) AND (%(ids)s::bigint[] IS NULL OR lock.id = ANY (%(ids)s::bigint[]))
 ),
 counted AS MATERIALIZED (
     SELECT
@@ -104,7 +109,7 @@ page AS (
     FROM (
         SELECT *
         FROM stuck_lock
-        WHERE (snoozed_until IS NOT NULL) = %(snoozed)s
+        WHERE (%(snoozed)s::boolean IS NULL OR (snoozed_until IS NOT NULL) = %(snoozed)s::boolean)
           AND CASE %(reason)s
             WHEN 'overdue' THEN is_overdue
             WHEN 'invalid_token' THEN has_invalid_token

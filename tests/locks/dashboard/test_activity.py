@@ -150,3 +150,38 @@ def test_events_of_other_spaces_stay_there(worker, visit, bob, red_space, now_ur
     event = Event.objects.get(kind="acquired")
     assert visit(bob).get(f"/ui/red/main/activity/{event.pk}").status_code == 404
     assert shown(visit(bob).get("/ui/red/main/activity")) == []
+
+
+def test_only_kinds_that_a_space_has_are_offered(worker, visit, victor, now_url):
+    offered = set(visit(victor).get(now_url + "activity").context["kinds"])
+    assert {"acquired", "token_issued", "space_changed", "snoozed"} <= offered
+    assert not offered & {"signed_in", "password_changed", "member_joined", "invite_created"}
+
+
+def test_what_people_do_with_their_account_is_on_its_page(visit, victor, olga, space):
+    Event.objects.create(
+        kind="password_changed", actor_kind="user", actor_id=olga.pk, actor_name="olga", channel="web",
+        detail={"sessions_ended": 2},
+    )  # fmt: skip
+    assert "Password changed" not in visit(victor).get("/ui/account").content.decode()
+    shown = visit(olga).get("/ui/account").content.decode()
+    assert "Password changed" in shown
+    assert "sessions ended: 2" in shown
+
+
+def test_the_page_of_an_event_has_no_python_in_it(visit, victor, space, now_url):
+    event = Event.objects.create(
+        kind="space_changed", space_id=space.pk, actor_kind="user", actor_name="alice", channel="web",
+        detail={"max_hold_seconds": {"from": None, "to": 60}, "scopes": ["locks:read", "locks:write"], "kept": True},
+    )  # fmt: skip
+    text = visit(victor).get(f"{now_url}activity/{event.pk}").content.decode()
+    assert "<dt>max hold seconds</dt><dd>none → 60</dd>" in text
+    assert "<dd>locks:read, locks:write</dd>" in text
+    assert "<dd>yes</dd>" in text
+    assert "&#x27;" not in text
+
+
+def test_fields_that_match_exactly_say_so(worker, visit, victor, now_url):
+    text = visit(victor).get(now_url + "activity").content.decode()
+    assert 'placeholder="Lock name, exact"' in text
+    assert text.count('placeholder="exact name"') == 2

@@ -1,6 +1,9 @@
 """The admin console shows everything but secrets, and changes nothing that only the engine may change."""
 
+import re
+
 import pytest
+from django.apps import apps
 
 from locks.models import Event, Lock, Membership, Role, Token
 from tests.conftest import PASSWORD
@@ -298,3 +301,14 @@ def test_an_address_that_a_superuser_enters_counts_as_verified(visit, root, alic
     reply = visit(root).post(f"/admin/locks/user/{alice.pk}/change/", form_of(alice, email="al@example.com"))
     assert reply.status_code == 302
     assert list(EmailAddress.objects.values_list("user", "email", "verified")) == [(alice.pk, "al@example.com", True)]
+
+
+def test_the_plural_of_each_model_is_english():
+    plurals = [model._meta.verbose_name_plural for model in apps.get_app_config("locks").get_models()]
+    assert not [plural for plural in plurals if re.search(r"(ss|x|ch|sh)s$|[^aeiou]ys$", str(plural))]
+
+
+def test_a_lease_that_was_never_renewed_is_not_called_renewed(worker, visit, root):
+    worker.takes("job")
+    form = {"action": "force_release_action", "_selected_action": [Lock.objects.get().pk]}
+    assert "never renewed" in visit(root).post(LOCKS, form).content.decode()

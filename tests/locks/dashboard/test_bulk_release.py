@@ -1,5 +1,8 @@
 """Bulk force-release: selection, preview, confirmation, progress, stop; refusals and changed states."""
 
+import re
+from collections import Counter
+
 import pytest
 
 from locks.models import BulkRelease, BulkReleaseItem, BulkReleaseState, Event, Lock
@@ -85,7 +88,7 @@ def test_a_new_holder_keeps_the_lock(jobs, worker, visit, olga, now_url, prepare
     worker.gives_back("job-2", jobs[2].lease_id)
     shown = browser.get(url_of(now_url, batch)).content.decode()
     assert "2 ended or changed holder since you looked" in shown
-    assert "runner-9 holds it now" in shown
+    assert "runner-9</bdi> holds it now" in shown
     browser.post(url_of(now_url, batch, "confirm"), CONFIRM)
     work_off(batch)
     assert outcomes(batch) == {"job-0": "released", "job-1": "fencing_mismatch", "job-2": "not_held"}
@@ -225,3 +228,18 @@ def test_an_unconfirmed_release_is_purged_and_a_confirmed_one_is_not(jobs, visit
     BulkRelease.objects.update(ended_at="2020-01-01T00:00Z")
     bulk_release.purge(days=30)
     assert not BulkReleaseItem.objects.exists()
+
+
+def test_no_two_elements_have_the_same_id(jobs, visit, olga, now_url, prepare):
+    browser = visit(olga)
+    batch = prepare(browser, lock=[selected(one) for one in jobs])
+
+    def duplicates() -> list[str]:
+        ids = re.findall(r'\bid="([^"]+)"', browser.get(url_of(now_url, batch)).content.decode())
+        return [one for one, number in Counter(ids).items() if number > 1]
+
+    assert not duplicates()
+    browser.post(url_of(now_url, batch, "confirm"), CONFIRM)
+    assert not duplicates()
+    work_off(batch)
+    assert not duplicates()

@@ -36,7 +36,7 @@ def test_it_waits_for_the_first_lease_and_announces_it(worker, visit, victor, no
     worker.takes("hello-world", owner="my-laptop")
     first = browser.get(now_url + "connect", headers=fragment).content.decode()
     assert "First lease received" in first
-    assert "<b>my-laptop</b>" in first
+    assert "<b><bdi>my-laptop</bdi></b>" in first
     worker.takes("another")
     assert "This space is connected" in browser.get(now_url + "connect", headers=fragment).content.decode()
 

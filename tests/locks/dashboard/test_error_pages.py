@@ -28,3 +28,22 @@ def test_an_internal_error_is_a_page_without_its_cause(client, visit, alice, spa
     assert reply.status_code == 500
     assert "Internal error" in reply.content.decode()
     assert "a secret" not in reply.content.decode()
+
+
+def test_a_browser_that_mistypes_an_address_gets_a_page(client):
+    reply = client.get("/lokcs", headers={"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
+    assert (reply.status_code, reply["Content-Type"].split(";")[0]) == (404, "text/html")
+    assert client.get("/lokcs", headers={"Accept": "*/*"}).json()["code"] == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("path", "person", "reason"),
+    [
+        ("releases/prepare", "victor", "This takes an operator or an admin of the team Blue; you are a viewer there."),
+        ("team/activity", "olga", "This takes an admin of the team Blue; you are an operator there."),
+    ],
+)
+def test_a_refusal_says_which_role_it_takes(visit, request, space, now_url, path, person, reason):
+    browser = visit(request.getfixturevalue(person))
+    reply = browser.post(now_url + path) if path == "releases/prepare" else browser.get(now_url + path)
+    assert (reply.status_code, reason in reply.content.decode()) == (403, True)

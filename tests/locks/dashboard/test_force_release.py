@@ -106,3 +106,26 @@ def test_a_form_without_its_token_is_refused_with_a_page(worker, olga, url):
     browser.force_login(olga)
     reply = browser.post(url, form(held))
     assert (reply.status_code, "out of date" in reply.content.decode()) == (403, True)
+
+
+def test_a_conflict_says_who_released_it_when_and_why(worker, visit, olga, alice, url):
+    held = worker.takes("job", owner="runner-7")
+    visit(alice).post(url, form(held, reason="I was first", lock_delay_seconds=60))
+    end = Event.objects.get(kind="force_released")
+    reply = visit(olga).post(url, form(held))
+    text = " ".join(reply.content.decode().split())
+    assert reply.status_code == 409
+    assert "alice force-released it from runner-7 after" in text
+    assert "I was first" in text
+    assert f"/activity/{end.pk}" in text
+    assert "cooling down for another" in text
+    assert "it was released or it expired" not in text
+
+
+def test_a_conflict_with_a_new_holder_says_how_the_hold_before_ended(worker, visit, olga, alice, url):
+    held = worker.takes("job", owner="runner-7")
+    visit(alice).post(url, form(held, reason="I was first"))
+    worker.takes("job", owner="runner-9")
+    text = " ".join(visit(olga).post(url, form(held)).content.decode().split())
+    assert "alice force-released it from runner-7 after" in text
+    assert "has a new holder: <b><bdi>runner-9</bdi></b>" in text

@@ -253,3 +253,15 @@ def test_groups_go_on_from_page_to_page(worker, visit, victor, now_url):
     assert groups(first) == [("big", 55, 0)]
     assert names(first) + names(second) == [f"deploy/{number:02}" for number in range(60)]
     assert groups(second)[0] == ("big", 55, 0)
+
+
+def test_the_peak_of_grants_does_not_depend_on_the_second_at_which_it_is_read(space, visit, victor, now_url):
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO octo_event (at, kind, space_id, actor_kind, actor_name, channel) "
+            "SELECT date_trunc('minute', now()) - interval '10 minutes' + second * interval '1 second', 'acquired', "
+            "%s, 'token', 'w', 'api' FROM unnest(ARRAY[0, 1, 30, 58, 59]) AS second",
+            [space.pk],
+        )
+    rate = visit(victor).get(now_url).context["grant_rate"]
+    assert (rate.peak, rate.granted[49]) == (5, 5)

@@ -231,3 +231,10 @@ def test_everything_listed_can_be_released_at_once(stuck, visit, olga, now_url):
     batch = BulkRelease.objects.get()
     assert batch.selection_label == "all stuck locks: token no longer valid"
     assert list(batch.rows.values_list("lock_name", "fencing_token")) == [("deploy/api", stuck.fencing_token)]
+
+
+def test_the_number_in_the_navigation_is_the_same_on_every_page(stuck, visit, victor, url, now_url):
+    browser = visit(victor)
+    assert browser.get(url).context["space_context"].stuck == 1
+    for page in ("", "locks/deploy/api", "activity", "contention"):
+        assert '<b class="badge" id="badge-stuck">1</b>' in browser.get(now_url + page).content.decode()

@@ -126,3 +126,23 @@ def test_metrics_have_the_same_values(running):
     metrics = render_metrics().decode()
     for name in ("database_bytes", "database_connections", "history_months_ahead", "live_streams", "server_processes"):
         assert f"\noctoadmin_{name} " in metrics
+
+
+@pytest.mark.parametrize("page", ["", "owners", "locks/job", "activity"])
+def test_problems_show_in_the_navigation_of_every_page(worker, running, space, visit, victor, now_url, page):
+    worker.takes("job")
+    hidden = '<b class="badge" id="badge-system" hidden>0</b>'
+    assert hidden in visit(victor).get(now_url + page).content.decode()
+    Heartbeat.objects.filter(name__startswith="beat@").delete()
+    latest_counters.clear()
+    assert '<b class="badge" id="badge-system">1</b>' in visit(victor).get(now_url + page).content.decode()
+    latest_counters.clear()
+    refresh = {"HX-Request": "true", "HX-Target": "live-content"}
+    refreshed = visit(victor).get(now_url + page, headers=refresh).content.decode()
+    assert '<b class="badge" id="badge-system" hx-swap-oob="true">1</b>' in refreshed
+
+
+def test_commands_in_advice_are_code(space, visit, victor, now_url):
+    text = visit(victor).get(now_url + "system").content.decode()
+    assert "<code>python -m octoadmin.run.worker</code>" in text
+    assert "`" not in text.split("<main", 1)[1]

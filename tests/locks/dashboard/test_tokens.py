@@ -271,3 +271,45 @@ def test_the_first_use_is_announced(visit, alice, url, space):
     used = " ".join(visit(alice).get(target).content.decode().split())
     assert "First used from 192.0.2.7 by curl/8" in used
     assert "every 2s" not in used
+
+
+@pytest.fixture
+def rotated(worker, worker_token, space):
+    """The old secret, which took a lease, and the token that replaced it an hour before the overlap ends."""
+    Worker(worker_token).takes("job", ttl_seconds=600)
+    old = Token.objects.get(space=space)
+    _, successor = tokens.rotate(actor=Actor.of_shell(), token=old, overlap=timedelta(hours=1))
+    return old, successor
+
+
+def test_revoking_during_the_overlap_revokes_the_previous_secret_too(rotated, visit, alice, url):
+    old, successor = rotated
+    target = f"{url}/{successor.public_id}/revoke"
+    shown = visit(alice).get(target)
+    assert shown.context["form"]["with_predecessors"].initial is True
+    assert f"octo_{old.public_id}_…" in shown.content.decode()
+    reply = visit(alice).post(target, {"leases": "release", "with_predecessors": "on"})
+    assert "1 lease was released" in " ".join(reply.content.decode().split())
+    assert not Token.objects.filter(revoked_at=None).exists()
+    assert Event.objects.filter(kind="token_revoked").count() == 2
+    assert Lock.objects.get().lease_id is None
+
+
+def test_the_previous_secret_can_stay_and_the_answer_says_that_it_works(rotated, visit, alice, url):
+    old, successor = rotated
+    reply = visit(alice).post(f"{url}/{successor.public_id}/revoke", {"leases": "expire"})
+    assert list(Token.objects.filter(revoked_at=None)) == [old]
+    assert f"octo_{old.public_id}_…</span>, works until" in reply.content.decode()
+
+
+def test_without_an_overlap_there_is_no_previous_secret_to_revoke(visit, alice, url, worker_token):
+    shown = visit(alice).get(f"{url}/{Token.objects.get().public_id}/revoke")
+    assert "with_predecessors" not in shown.context["form"].fields
+
+
+def test_a_token_that_a_person_rotated_is_theirs(visit, alice, url, worker_token):
+    token = Token.objects.get()
+    assert token.created_by is None
+    visit(alice).post(f"{url}/{token.public_id}/rotate", {"overlap": 0})
+    assert Token.objects.get(rotated_at=None).created_by == alice
+    assert "by alice" in visit(alice).get(url).content.decode()
