@@ -1,4 +1,4 @@
-# up · test · check · bench: each sets up what it needs; only Python 3.11 or newer and make are required.
+# up · test · check · bench · dist: each sets up what it needs; only Python 3.11 or newer and make are required.
 
 # An interpreter compiled without optimisations, as pyenv does by default, needs a third more CPU per claim. If python3 is one,
 # use the distribution's interpreter, provided it is new enough.
@@ -15,7 +15,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 
-.PHONY: up test check format bench clean
+.PHONY: up test check format bench dist clean
 .DEFAULT_GOAL := up
 
 up: $(VENV)/.runtime
@@ -73,8 +73,20 @@ format: $(VENV)/.development
 bench: $(VENV)/.development
 	@$(BIN)/python -m bench
 
+# Both wheels, the locked dependencies with their hashes, and a bill of materials (CycloneDX).
+DIST ?= dist
+EXPORT := export --quiet --frozen --no-default-groups --no-emit-project --no-header
+
+dist: $(VENV)/.development
+	@rm -rf $(DIST)
+	@$(BIN)/hatchling build --target wheel --directory $(DIST) > /dev/null
+	@$(BIN)/uv build --quiet --wheel --out-dir $(DIST) client
+	@$(BIN)/uv $(EXPORT) --output-file $(DIST)/requirements.txt
+	@$(BIN)/uv $(EXPORT) --format cyclonedx1.5 --output-file $(DIST)/octoadmin.cdx.json
+	@ls $(DIST)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 
 $(BIN)/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

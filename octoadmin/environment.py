@@ -18,7 +18,13 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from octoadmin.sign_in_environment import CommaSeparated, SignInEnvironment
 
-PROJECT_DIR = Path(__file__).resolve().parent.parent
+PACKAGE_DIR = Path(__file__).resolve().parent
+# Where `octoadmin` and `locks` are: the checkout, or site-packages.
+PROJECT_DIR = PACKAGE_DIR.parent
+# A wheel has templates/ and static/ in octoadmin/assets/, a checkout has them at its top.
+_BUNDLED_ASSETS = PACKAGE_DIR / "assets"
+IS_CHECKOUT = not _BUNDLED_ASSETS.is_dir()
+ASSETS_DIR = PROJECT_DIR if IS_CHECKOUT else _BUNDLED_ASSETS
 MIN_SECRET_LENGTH = 32
 
 
@@ -30,8 +36,9 @@ class Environment(SignInEnvironment):
     model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore", frozen=True)
 
     octo_data_dir: Path = Field(
-        PROJECT_DIR / ".octoadmin",
-        description="Where the embedded database, the broker's queue, the secret key and the logs live.",
+        Path(".octoadmin"),
+        description="Where the embedded database, the broker's queue, the secret key and the logs live. A relative "
+        "path starts at the checkout or, if Octoadmin was installed as a package, at the current directory.",
     )
     host: str = Field("127.0.0.1", description="Address to listen on. Loopback by default.")
     port: int = Field(8000, ge=1, le=65535, description="Port to listen on.")
@@ -146,7 +153,7 @@ class Environment(SignInEnvironment):
 
     @property
     def data_dir(self) -> Path:
-        return (PROJECT_DIR / self.octo_data_dir).resolve()
+        return ((PROJECT_DIR if IS_CHECKOUT else Path.cwd()) / self.octo_data_dir).resolve()
 
     @property
     def embedded(self) -> bool:

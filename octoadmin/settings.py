@@ -6,7 +6,7 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
 
-from octoadmin.environment import PROJECT_DIR, environment
+from octoadmin.environment import ASSETS_DIR, environment
 from octoadmin.logs import logging_config
 from octoadmin.run.postgres import Cluster
 from octoadmin.sign_in_settings import *  # noqa: F403 -- the settings of sign-in
@@ -58,7 +58,7 @@ ROOT_URLCONF = "octoadmin.urls"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [PROJECT_DIR / "templates"],
+        "DIRS": [ASSETS_DIR / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -135,7 +135,7 @@ USE_TZ = True
 
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
-STATICFILES_DIRS = [PROJECT_DIR / "static"]
+STATICFILES_DIRS = [ASSETS_DIR / "static"]
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},

@@ -1,1 +1,1 @@
-"""`manage.py up` and the processes that it runs: PostgreSQL, the web server, the Celery worker."""
+"""`octoadmin up` and the processes that it runs: PostgreSQL, the web server, the Celery worker."""

@@ -13,7 +13,7 @@ CLEANUP_SECONDS = 8.0
 
 
 class CannotStart(Exception):
-    """The message tells the user of `make up` what is wrong, and what to do."""
+    """The message tells the user of `up` what is wrong, and what to do."""
 
 
 def url_of(*, host: str, port: int) -> str:
@@ -90,9 +90,9 @@ def check_port(*, host: str, port: int) -> None:
 def bind_error_message(error: OSError, *, host: str, port: int) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return f"Port {port} on {host} is taken by another program. Choose another: PORT={port + 1} make up"
+            return f"Port {port} on {host} is taken by another program. Choose another: PORT={port + 1}"
         case errno.EACCES:
-            return f"Port {port} is not for this account. Choose one above 1023: PORT=8000 make up"
+            return f"Port {port} is not for this account. Choose one above 1023: PORT=8000"
         case errno.EADDRNOTAVAIL:
             return f"HOST={host} is not an address of this machine. Leave it empty for loopback, or set 0.0.0.0."
         case _:

@@ -12,7 +12,7 @@ def preload() -> None:
     if settings.DEBUG:
         # Templates are read at each request there.
         return
-    directory = settings.PROJECT_DIR / "templates"
+    directory = settings.ASSETS_DIR / "templates"
     for template in sorted(directory.rglob("*.html")):
         try:
             get_template(str(template.relative_to(directory)))

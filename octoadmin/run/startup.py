@@ -2,11 +2,13 @@
 
 import hashlib
 import http.client
+import os
 import shutil
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -14,7 +16,7 @@ from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.db import connection
 
-from octoadmin.environment import Environment
+from octoadmin.environment import PROJECT_DIR, Environment
 from octoadmin.run import banner, database
 from octoadmin.run.postgres import Cluster
 from octoadmin.run.preflight import CannotStart, check_host, check_port, lock_directory, url_of
@@ -49,7 +51,7 @@ def run(environment: Environment, *, stop_with_parent: bool = False) -> int:
         _print(str(error))
         return 1
     except ChildDied as death:
-        _print(f"{death}, so everything was stopped. The lines above say more; `make up` starts it again.")
+        _print(f"{death}, so everything was stopped. The lines above say more.")
         return 1
     return 0
 
@@ -109,6 +111,12 @@ def empty_queue(queue: Path) -> None:
     """The schedule runs every task again, so those of the last run are of no use."""
     shutil.rmtree(queue, ignore_errors=True)
     queue.mkdir(mode=0o700, exist_ok=True)
+
+
+def continue_as(module: str) -> NoReturn:
+    """This process goes on as the one that `up` would start: a fresh interpreter, without Django's modules."""
+    os.chdir(PROJECT_DIR)
+    os.execv(sys.executable, [sys.executable, "-m", module])  # noqa: S606
 
 
 def wait_serving(supervisor: Supervisor, url: str) -> None:

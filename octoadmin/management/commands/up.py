@@ -1,4 +1,4 @@
-"""`manage.py up`: all of Octoadmin in the foreground. See octoadmin.run.startup."""
+"""`octoadmin up`: all of Octoadmin in the foreground. See octoadmin.run.startup."""
 
 import sys
 from argparse import ArgumentParser
