@@ -163,8 +163,9 @@ class Endpoint:
     body: Any = None
     # Tested on a real server where it is allowed.
     streams: bool = False
-    # Answers 404 to all tokens but the one that created the resource.
+    # Works only with the token that created the resource; others get `another_token`.
     own: bool = False
+    another_token: int = 404
     # The status for a token of another team, whose space does not have the resource; 2xx if None.
     other_team: int | None = None
 
@@ -180,11 +181,11 @@ ENDPOINTS: list[Endpoint] = [
     Endpoint(route="locks/<lockname:name>/acquire", path="/locks/new/acquire", method="POST", scope=WRITE),
     Endpoint(
         route="locks/<lockname:name>/renew", path="/locks/{lock}/renew", method="POST", scope=WRITE, body=LEASE,
-        other_team=404,
+        other_team=404, own=True, another_token=400,
     ),
     Endpoint(
         route="locks/<lockname:name>/release", path="/locks/{lock}/release", method="POST", scope=WRITE, body=LEASE,
-        other_team=404,
+        other_team=404, own=True, another_token=400,
     ),
     Endpoint(
         route="locks/<lockname:name>/force-release", path="/locks/{lock}/force-release", method="POST",

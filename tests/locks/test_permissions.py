@@ -277,7 +277,7 @@ def test_scope_by_endpoint(space, red_space, blue_fixtures):
                 assert error["code"] == "forbidden"
                 assert endpoint.scope in error["details"]
             elif endpoint.own:
-                expect(endpoint, f"another token with {scope}", token, 404)
+                expect(endpoint, f"another token with {scope}", token, endpoint.another_token)
             elif not endpoint.streams:
                 expect(endpoint, scope, token, 200, 201, 202, 204)
         if endpoint.own:

@@ -5,7 +5,7 @@ import pytest
 from tests.conftest import issue
 from tests.locks.engine.time_travel import pass_seconds
 
-pytestmark = pytest.mark.usefixtures("lane")
+pytestmark = pytest.mark.usefixtures("each_path")
 
 
 def open_session(call, **fields):

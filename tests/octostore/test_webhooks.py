@@ -14,13 +14,13 @@ from locks.models import Delivery, Webhook
 from tests.conftest import issue
 from tests.locks.events.open_transactions import wait_for_open_transactions
 
-pytestmark = pytest.mark.usefixtures("lane")
+pytestmark = pytest.mark.usefixtures("each_path")
 
 URL = "https://hooks.example/in"
 
 
 @pytest.fixture
-def manager(lane, space) -> str:
+def manager(each_path, space) -> str:
     return issue(space, "manager", "webhooks:manage")
 
 
@@ -77,7 +77,7 @@ def test_a_change_does_not_ignore_them_either(create, call, manager, fields):
     assert (refused.status_code, refused.json()["code"]) == (400, "invalid_input")
 
 
-def test_a_token_bound_to_prefixes_needs_a_pattern_within_them(call, lane, space):
+def test_a_token_bound_to_prefixes_needs_a_pattern_within_them(call, each_path, space):
     bound = issue(space, "bound", "webhooks:manage", prefixes=["jobs/"])
     for pattern in ("*", "job*", "other/*"):
         refused = call("POST", "/webhooks", {"url": URL, "lock_pattern": pattern}, token=bound)
@@ -101,7 +101,7 @@ class TestDeliveries:
 
         return deliver
 
-    @pytest.mark.parametrize("lane", ["fast lane"], indirect=True)
+    @pytest.mark.parametrize("each_path", ["fast path"], indirect=True)
     @pytest.mark.parametrize(
         ("pattern", "expected"),
         [
@@ -117,7 +117,7 @@ class TestDeliveries:
         names = ["service/a", "service/b/c", "other"]
         assert delivered(names, lock_pattern=pattern, events=["acquired"]) == [("acquired", name) for name in expected]
 
-    @pytest.mark.parametrize("lane", ["fast lane"], indirect=True)
+    @pytest.mark.parametrize("each_path", ["fast path"], indirect=True)
     def test_only_the_events_asked_for_signed_with_the_callers_secret(self, delivered):
         assert delivered(["a"], events=["released"], secret="mine") == [("released", "a")]
         delivery = Delivery.objects.select_related("webhook").get()

@@ -49,11 +49,11 @@ class Lock:
         self.highest_token = lease.fencing_token
         self.events.append(("acquired", lease.fencing_token))
 
-    def verdict_of_holder(self, now: int, lease_id: UUID, done: str) -> str:
-        """Of renew and release: `done` if the lease is the current one."""
+    def verdict_of_holder(self, now: int, lease_id: UUID, holder: str, done: str) -> str:
+        """Of renew and release: `done` if the lease is the current one and the holder's."""
         if self.status(now) != "held":
             return "not_held"
-        return done if self.lease.lease_id == lease_id else "held_by_another"
+        return done if (self.lease.lease_id, self.lease.holder) == (lease_id, holder) else "held_by_another"
 
     def verdict_of_force(self, now: int, expected: int | None) -> str:
         if self.status(now) != "held":

@@ -115,7 +115,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
     def renew(self, name, holder, age, ttl):
         """With the latest lease id of the name, or one from before it."""
         lock, lease_id = self.locks[name], self.lease_ids[name][-1 - age :][0]
-        expected = lock.verdict_of_holder(self.now, lease_id, "renewed")
+        expected = lock.verdict_of_holder(self.now, lease_id, holder, "renewed")
         assert self.engines[holder].renew(name, lease_id, ttl_seconds=ttl).verdict == expected
         if expected == "renewed":
             lock.lease.ttl = ttl or lock.lease.ttl
@@ -124,7 +124,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
     @rule(name=names, holder=holders, age=st.integers(0, 2))
     def release(self, name, holder, age):
         lock, lease_id = self.locks[name], self.lease_ids[name][-1 - age :][0]
-        expected = lock.verdict_of_holder(self.now, lease_id, "released")
+        expected = lock.verdict_of_holder(self.now, lease_id, holder, "released")
         assert self.engines[holder].release(name, lease_id).verdict == expected
         if expected == "released":
             lock.end(self.now, "released", lock.lease.delay)
