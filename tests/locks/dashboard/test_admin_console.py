@@ -298,3 +298,16 @@ def test_an_address_that_a_superuser_enters_counts_as_verified(visit, root, alic
     reply = visit(root).post(f"/admin/locks/user/{alice.pk}/change/", form_of(alice, email="al@example.com"))
     assert reply.status_code == 302
     assert list(EmailAddress.objects.values_list("user", "email", "verified")) == [(alice.pk, "al@example.com", True)]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "lock/?lease_id__lte=80000000-0000-0000-0000-000000000000", "lock/?lease_id__isnull=0", "session/?id__lte=8",
+        "lock/?token__digest__startswith=a", "token/?digest__gt=a", "user/?password__startswith=a",
+        "browsersession/?session_key__startswith=a", "waiter/?lease_id__lte=8",
+    ],
+)  # fmt: skip
+def test_hidden_values_cannot_be_found_by_trial(worker, visit, root, address):
+    worker.takes("job")
+    assert visit(root).get(f"/admin/locks/{address}").status_code in (302, 400)
