@@ -18,7 +18,7 @@ from locks.token_format import PresentedToken
 
 
 def check_credentials(authorization: str, address: str | None) -> PresentedToken:
-    """Raises ApiError for what the head alone shows: no token, a malformed one, or too many invalid ones from the address.
+    """Raises ApiError for what the head alone shows: no token, a malformed one, too many invalid ones from the address.
     Takes nothing from the token's limit."""
     scheme, _, credentials = authorization.partition(" ")
     if scheme.lower() != "bearer" or not credentials:
