@@ -1,5 +1,6 @@
 """Activity: what happened, newest first."""
 
+import base64
 import csv
 import html
 import io
@@ -150,3 +151,13 @@ def test_events_of_other_spaces_stay_there(worker, visit, bob, red_space, now_ur
     event = Event.objects.get(kind="acquired")
     assert visit(bob).get(f"/ui/red/main/activity/{event.pk}").status_code == 404
     assert shown(visit(bob).get("/ui/red/main/activity")) == []
+
+
+@pytest.mark.parametrize("direction", ["older", "newer"])
+@pytest.mark.parametrize("year", ["0001", "9999"])
+def test_a_forged_cursor_at_the_end_of_time_is_no_error(worker, visit, alice, now_url, year, direction):
+    worker.takes("a")
+    key = {"id": 7, "at": f"{year}-01-01T00:00:00Z", "direction": direction}
+    cursor = base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+    for page in ("activity?cursor", "activity/new-count?cursor", "team/activity?cursor", "locks/a?before"):
+        assert visit(alice).get(f"{now_url}{page}={cursor}").status_code == 200, page
