@@ -190,6 +190,16 @@ def test_it_serves_when_it_prints_the_banner(running: Up) -> None:
     assert running.health() == 200
 
 
+def test_the_log_of_postgres_is_private_and_has_no_literals_of_statements(stage: Stage, running: Up) -> None:
+    cluster = Cluster(directory=stage.data / "postgres")
+    with psycopg.connect(cluster.conninfo()) as connection, pytest.raises(psycopg.errors.DivisionByZero):
+        connection.execute("SELECT 1 / 0, 'a digest'")
+    log = stage.data / "logs" / "postgres.log"
+    assert "division by zero" in log.read_text()
+    assert "a digest" not in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_everything_and_a_later_run_shows_no_secret(
     stage: Stage, running: Up, number: signal.Signals
