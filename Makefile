@@ -15,7 +15,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 
-.PHONY: up test check format bench dist clean
+.PHONY: up test check audit format bench dist clean
 .DEFAULT_GOAL := up
 
 up: $(VENV)/.runtime
@@ -62,6 +62,9 @@ check-schema:
 	@$(CHECK)/python manage.py spectacular --validate --fail-on-warn --file /dev/null
 
 check-vulnerabilities:
+	@$(BIN)/python -m tests.audit --may-skip
+
+audit: $(VENV)/.development
 	@$(BIN)/python -m tests.audit
 
 format: $(VENV)/.development

@@ -33,7 +33,21 @@ class BoundedPaginator(_Paginator):
         return int(rows.order_by()[: self.MAX_COUNT].count())
 
 
-class ReadOnlyAdmin(_Admin):
+class ListedLookupsAdmin(_Admin):
+    """Only the list's own filters may be in its address. Django accepts any look-up of a field, such as
+    `lease_id__lte`, with which a hidden value can be found by trial."""
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:  # type: ignore[override]
+        allowed = set()
+        for item in self.get_list_filter(request):
+            if isinstance(item, str):
+                allowed.add(item)
+            elif isinstance(item, type) and issubclass(item, admin.SimpleListFilter):
+                allowed.add(item.parameter_name or "")
+        return lookup.partition("__")[0] in allowed
+
+
+class ReadOnlyAdmin(ListedLookupsAdmin):
     show_full_result_count = False
     paginator = BoundedPaginator
     list_per_page = 50

@@ -18,8 +18,8 @@ from locks.token_format import PresentedToken
 
 
 def check_credentials(authorization: str, address: str | None) -> PresentedToken:
-    """Raises ApiError for what the head alone shows: no token, a malformed one, or too many invalid ones from the
-    address. Takes nothing from the token's limit."""
+    """Raises ApiError for what the head alone shows: no token, a malformed one, too many invalid ones from the address.
+    Takes nothing from the token's limit."""
     scheme, _, credentials = authorization.partition(" ")
     if scheme.lower() != "bearer" or not credentials:
         raise authentication_required()

@@ -50,9 +50,12 @@ def mfa_required(user: User) -> Any:
 
 
 @transaction.atomic
-def add_totp(*, actor: Actor, user: User, secret: str) -> list[str]:
-    """Returns recovery codes, to be shown once, if this is the first factor."""
-    TOTP.activate(user, secret)
+def add_totp(*, actor: Actor, user: User, secret: str, counter: int) -> list[str]:
+    """`counter` is that of the code that was entered, which is used up. Returns recovery codes, to be shown once, if
+    this is the first factor."""
+    factor = TOTP.activate(user, secret).instance
+    factor.data["last_counter"] = counter
+    factor.save(update_fields=["data"])
     record(EventKind.SECOND_FACTOR_ADDED, actor=actor, detail={"kind": "codes"})
     return _first_recovery_codes(user)
 

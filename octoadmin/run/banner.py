@@ -38,12 +38,14 @@ curl -X POST {url}/locks/deploy-main/acquire -H "Authorization: Bearer {created.
 """
 
 
-def running(*, url: str, data: Path) -> str:
+def running(*, url: str, data: Path, secrets: Path | None = None) -> str:
+    """`secrets` is the file with the text of the first run."""
+    hint = "" if secrets is None else f"    Sign in     {secrets} has the password and a token: read it and delete it\n"
     return f"""
   Octoadmin is running.
 
     Dashboard   {url}
-    Data        {data}
+{hint}    Data        {data}
 
   Ctrl-C stops everything.
 """

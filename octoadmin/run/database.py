@@ -1,5 +1,6 @@
 """The database of `up`: starts the embedded one or checks the one of DATABASE_URL, then migrates it."""
 
+import os
 import re
 import signal
 import socket
@@ -62,6 +63,7 @@ class EmbeddedDatabase:
 
     def _server(self) -> Child:
         with self.log.open("ab") as log:
+            os.fchmod(log.fileno(), 0o600)
             process = self.cluster.start(log=log)
         return Child(name="PostgreSQL", process=process, signals=(signal.SIGINT, signal.SIGQUIT), is_database=True)
 

@@ -107,6 +107,9 @@ class Cluster:
             "unix_socket_permissions": "0700",
             "timezone": "UTC",
             "log_timezone": "UTC",
+            # Statements contain digests and metadata; the error says enough.
+            "log_min_error_statement": "panic",
+            "log_parameter_max_length_on_error": "0",
             "max_connections": "200",
             "shared_buffers": "128MB",
             "jit": "off",

@@ -86,10 +86,24 @@ def _start(supervisor: Supervisor, environment: Environment, *, url: str) -> Non
     with supervisor.signals.held():
         created = bootstrap.create_initial_data()
         data = environment.data_dir
-        text = banner.first_run(url=url, data=data, created=created) if created else banner.running(url=url, data=data)
+        if created is None:
+            text = banner.running(url=url, data=data)
+        else:
+            text = banner.first_run(url=url, data=data, created=created)
+            if not sys.stdout.isatty():
+                # It may be a log that others can read.
+                text = banner.running(url=url, data=data, secrets=_save(data / "first-run.txt", text))
         sys.stdout.write(text)
         sys.stdout.flush()
     connection.close()
+
+
+def _save(path: Path, text: str) -> Path:
+    """In a file that only its owner can read."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    return path
 
 
 def collect_static_files(*, stamp: Path) -> None:

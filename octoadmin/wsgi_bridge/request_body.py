@@ -67,6 +67,8 @@ async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: Bo
     announced: str | None = environ.get("CONTENT_LENGTH")
     if announced is None and "HTTP_TRANSFER_ENCODING" not in environ and scope["http_version"] < "2":
         return b""
+    if environ.get("HTTP_TRANSFER_ENCODING", "chunked").strip().lower() != "chunked":
+        raise invalid_input(400, "Send the body with a Content-Length, or with 'Transfer-Encoding: chunked'.")
     length = int(announced) if announced and announced.isdecimal() and len(announced) < 20 else None
     max_body = check_head(environ, length)
     network = network_of(environ.get("REMOTE_ADDR"))

@@ -43,10 +43,11 @@ def totp(request: HttpRequest) -> HttpResponse:
             )
         except login_throttle.TooMany as refused:
             return throttled(request, refused, "mfa/totp.html", context)
-        if matching_counter(secret, form.cleaned_data["code"]) is not None:
+        counter = matching_counter(secret, form.cleaned_data["code"])
+        if counter is not None:
             login_throttle.reset(attempt)
             clear_totp_secret(request)
-            recovery_codes = service.add_totp(actor=actor(request), user=user, secret=secret)
+            recovery_codes = service.add_totp(actor=actor(request), user=user, secret=secret, counter=counter)
             return _set_up(request, "One-time codes are on.", recovery_codes)
         form.add_error("code", "Incorrect code. Check that the clock of your phone is right.")
     return render(request, "mfa/totp.html", context, status=form_status(form))

@@ -14,6 +14,21 @@ Resolve = Callable[[str, int], list[Address]]
 # The usual ports of HTTP. On networks that the operator allows, any port is allowed.
 PORTS = frozenset({80, 443, 8080, 8443})
 
+# IANA's registries of special-purpose addresses, besides those that Python's `is_global` knows: its list depends on its
+# version.
+_SPECIAL = tuple(
+    map(
+        ip_network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+            "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4", "255.255.255.255/32",
+            "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32", "2002::/16",
+            "2620:4f:8000::/48", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10",
+        ),
+    )
+)  # fmt: skip
 _NAT64 = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"))
 _COMPATIBLE = ip_network("::/96")
 
@@ -72,8 +87,10 @@ def _is_public(address: Address) -> bool:
         # Python counts these as reserved or private; the IPv4 address inside is checked separately.
         if address.ipv4_mapped or any(address in network for network in (_NAT64[0], _COMPATIBLE)):
             return int(address) > 1
-        if address.is_site_local or address in _NAT64[1]:
+        if address.is_site_local:
             return False
+    if any(_same_kind(address, network) and address in network for network in _SPECIAL):
+        return False
     return address.is_global and not (
         address.is_multicast or address.is_reserved or address.is_unspecified or address.is_link_local
     )

@@ -58,7 +58,9 @@ def test_a_cursor_with_an_impossible_time_is_refused(call, token, path, at) -> N
     ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "2026-01-31T12:00:00+23:59"],
 )
 def test_the_ends_of_time_are_found(call, token, at, direction) -> None:
+    call("POST", "/locks/job/acquire")
     cursor = forge({"id": 2**63 - 1, "at": at, "direction": direction})
-    assert call("GET", f"/events?cursor={cursor}", token=token).status_code == 200
+    for path in ("/events", "/locks/job/history"):
+        assert call("GET", f"{path}?cursor={cursor}", token=token).status_code == 200
     cursor = forge({"sort": "expires_at", "name": "a", "time": at})
     assert call("GET", f"/locks?sort=expires_at&cursor={cursor}", token=token).status_code == 200

@@ -1,5 +1,6 @@
 """Activity: what happened, newest first."""
 
+import base64
 import csv
 import html
 import io
@@ -185,3 +186,13 @@ def test_fields_that_match_exactly_say_so(worker, visit, victor, now_url):
     text = visit(victor).get(now_url + "activity").content.decode()
     assert 'placeholder="Lock name, exact"' in text
     assert text.count('placeholder="exact name"') == 2
+
+
+@pytest.mark.parametrize("direction", ["older", "newer"])
+@pytest.mark.parametrize("year", ["0001", "9999"])
+def test_a_forged_cursor_at_the_end_of_time_is_no_error(worker, visit, alice, now_url, year, direction):
+    worker.takes("a")
+    key = {"id": 7, "at": f"{year}-01-01T00:00:00Z", "direction": direction}
+    cursor = base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
+    for page in ("activity?cursor", "activity/new-count?cursor", "team/activity?cursor", "locks/a?before"):
+        assert visit(alice).get(f"{now_url}{page}={cursor}").status_code == 200, page

@@ -312,3 +312,16 @@ def test_a_lease_that_was_never_renewed_is_not_called_renewed(worker, visit, roo
     worker.takes("job")
     form = {"action": "force_release_action", "_selected_action": [Lock.objects.get().pk]}
     assert "never renewed" in visit(root).post(LOCKS, form).content.decode()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "lock/?lease_id__lte=80000000-0000-0000-0000-000000000000", "lock/?lease_id__isnull=0", "session/?id__lte=8",
+        "lock/?token__digest__startswith=a", "token/?digest__gt=a", "user/?password__startswith=a",
+        "browsersession/?session_key__startswith=a", "waiter/?lease_id__lte=8",
+    ],
+)  # fmt: skip
+def test_hidden_values_cannot_be_found_by_trial(worker, visit, root, address):
+    worker.takes("job")
+    assert visit(root).get(f"/admin/locks/{address}").status_code in (302, 400)

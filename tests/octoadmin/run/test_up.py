@@ -175,8 +175,13 @@ def running(stage: Stage) -> Up:
     return stage.running if stage.running.process.poll() is None else stage.restart()
 
 
-def test_the_first_run_prints_all_that_is_needed_to_take_a_lock(stage: Stage) -> None:
-    words = stage.first_words
+def test_the_first_run_saves_all_that_is_needed_to_take_a_lock(stage: Stage) -> None:
+    """On a terminal it is printed; this output is a file, which others may be able to read."""
+    saved = stage.data / "first-run.txt"
+    assert saved.stat().st_mode & 0o777 == 0o600
+    assert f"Sign in     {saved} has" in stage.first_words
+    assert "octo_" not in stage.first_words
+    words = saved.read_text()
     (token,) = set(re.findall(r"octo_[0-9A-Za-z]+_[0-9A-Za-z]+", words))
     assert re.search(r"Sign in +admin +\S{12,}", words)
     (curl,) = [line for line in words.splitlines() if line.startswith("curl ")]
@@ -188,6 +193,16 @@ def test_the_first_run_prints_all_that_is_needed_to_take_a_lock(stage: Stage) ->
 
 def test_it_serves_when_it_prints_the_banner(running: Up) -> None:
     assert running.health() == 200
+
+
+def test_the_log_of_postgres_is_private_and_has_no_literals_of_statements(stage: Stage, running: Up) -> None:
+    cluster = Cluster(directory=stage.data / "postgres")
+    with psycopg.connect(cluster.conninfo()) as connection, pytest.raises(psycopg.errors.DivisionByZero):
+        connection.execute("SELECT 1 / 0, 'a digest'")
+    log = stage.data / "logs" / "postgres.log"
+    assert "division by zero" in log.read_text()
+    assert "a digest" not in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

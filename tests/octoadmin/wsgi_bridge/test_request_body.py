@@ -92,3 +92,10 @@ def test_a_body_that_is_too_large_for_its_route_is_not_read():
     assert unread("/sessions", length=64 * 1024 + 1, token=token) == 413
     assert unread("/locks/renew-all", length=512 * 1024 + 1, token=token) == 413
     assert unread("/ui/sign-in", length=1024 * 1024 + 1) == 413
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "gzip, chunked", "chunked, identity", "identity"])
+def test_other_transfer_encodings_are_refused(encoding: str):
+    with pytest.raises(ApiError) as refused:
+        read([chunk(more=False)], BodyBudget(), length=1000, HTTP_TRANSFER_ENCODING=encoding)
+    assert refused.value.status == 400
