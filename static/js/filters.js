@@ -14,6 +14,7 @@ document.addEventListener("htmx:pushedIntoHistory", () => {
   const query = new URLSearchParams(location.search)
   for (const field of document.querySelectorAll("[data-filters] :is(input, select)")) {
     if (field === document.activeElement) continue
-    field.value = query.get(field.name) ?? defaultValue(field)
+    if (field.type === "checkbox") field.checked = query.getAll(field.name).includes(field.value)
+    else field.value = query.get(field.name) ?? defaultValue(field)
   }
 })

@@ -1,6 +1,10 @@
 """Activity: the history of a space, newest first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Self
+
+from django.http import QueryDict
 
 from locks.dashboard.event_text import humanize_kind
 from locks.dashboard.filters import Filters
@@ -11,6 +15,8 @@ from locks.models.event import ACCOUNT_KINDS, TEAM_KINDS
 from locks.pagination import TimeCursor, cursor_at, encode
 
 ROWS = 50
+# So many newer events are shown above the one whose surroundings are asked for.
+NEWER_ROWS = 25
 # More new events are not counted.
 MAX_NEW = 100
 
@@ -18,26 +24,46 @@ MAX_NEW = 100
 KINDS: dict[str, str] = {
     kind.value: humanize_kind(kind) for kind in EventKind if kind not in (*ACCOUNT_KINDS, *TEAM_KINDS)
 }
+# What workers do all the time.
+ROUTINE = (EventKind.ACQUIRED, EventKind.RELEASED, EventKind.SESSION_OPENED, EventKind.SESSION_ENDED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityFilters(Filters):
-    CHOICES = {"kind": KINDS}
-    NARROWING = ("kind", "lock", "owner", "actor", "token", "request")
+    """`hide` leaves routine events out. `since` and `until` are in UTC, as a browser sends them: 2026-11-18T00:10."""
 
-    kind: str = ""
+    CHOICES = {"hide": ("routine",)}
+    NARROWING = ("kind", "hide", "since", "until", "lock", "prefix", "owner", "actor", "token", "request")
+
+    kind: tuple[str, ...] = ()
+    hide: str = ""
+    since: str = ""
+    until: str = ""
     lock: str = ""
+    prefix: str = ""
     owner: str = ""
     # The actor's name at the time; the public id of a token; the id of a request.
     actor: str = ""
     token: str = ""
     request: str = ""
 
+    @classmethod
+    def of(cls, query: QueryDict) -> Self:
+        filters = super().of(query)
+        kinds = tuple(kind for kind in KINDS if kind in query.getlist("kind"))
+        return replace(filters, kind=kinds, since=_time_text(filters.since), until=_time_text(filters.until))
+
     @property
     def event_filter(self) -> Filter:
+        kinds = self.kind
+        if self.hide:
+            kinds = tuple(kind for kind in kinds or KINDS if kind not in ROUTINE) or kinds
         return Filter(
-            kinds=(self.kind,) if self.kind else (),
+            kinds=kinds,
+            since=_parse_time(self.since),
+            until=_parse_time(self.until),
             name=self.lock or None,
+            prefix=self.prefix or None,
             owner=self.owner or None,
             actor=self.actor or None,
             token=self.token or None,
@@ -71,6 +97,13 @@ def count_new(*, space: Space, filters: ActivityFilters, after: TimeCursor | Non
     return len(page(Visibility(space_id=space.pk), filters.event_filter, limit=MAX_NEW, cursor=after).rows)
 
 
+def cursor_around(*, space: Space, filters: ActivityFilters, event: Event) -> TimeCursor | None:
+    """The page that has the event in its middle; None if that is the first."""
+    after = cursor_at(event, by=TimeCursor, direction="newer")
+    newer = page(Visibility(space_id=space.pk), filters.event_filter, limit=NEWER_ROWS, cursor=after).rows
+    return cursor_at(newer[0], by=TimeCursor, direction="older") if len(newer) == NEWER_ROWS else None
+
+
 def find_event(*, space: Space, event_id: int) -> Event | None:
     return Event.objects.filter(space_id=space.pk, id=event_id).first()
 
@@ -78,3 +111,14 @@ def find_event(*, space: Space, event_id: int) -> Event | None:
 def token_of(event: Event) -> Token | None:
     """None if the event has no token, or its row is gone."""
     return Token.objects.filter(pk=event.token_id).first() if event.token_id else None
+
+
+def _parse_time(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _time_text(text: str) -> str:
+    return text if _parse_time(text) else ""

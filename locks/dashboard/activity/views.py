@@ -13,6 +13,7 @@ from locks.dashboard.activity.queries import (
     MAX_NEW,
     ActivityFilters,
     count_new,
+    cursor_around,
     find_event,
     token_of,
 )
@@ -20,7 +21,7 @@ from locks.dashboard.activity.queries import activity as list_events
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.events.history.export import CONTENT_TYPES, Export, TooManyExports
 from locks.events.history.filters import Visibility
-from locks.models import EventKind
+from locks.models import Event, EventKind
 from locks.pagination import TimeCursor, decode_or_none
 from locks.services.audit import record
 
@@ -30,7 +31,11 @@ from locks.services.audit import record
 def activity(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     filters = ActivityFilters.of(request.GET)
     cursor = decode_or_none(request.GET.get("cursor"), TimeCursor)
+    around = _event_around(request, space_context) if cursor is None else None
+    if around is not None:
+        cursor = cursor_around(space=space_context.space, filters=filters, event=around)
     context = {
+        "around": around,
         "filters": filters,
         "activity": list_events(space=space_context.space, filters=filters, cursor=cursor),
         "is_first_page": cursor is None,
@@ -60,6 +65,12 @@ def event(request: HttpRequest, space_context: SpaceContext, event_id: int) -> H
         raise Http404
     context = {"event": result, "token": token_of(result)}
     return page(request, space_context, "activity/event.html", context, active_page="activity")
+
+
+def _event_around(request: HttpRequest, space_context: SpaceContext) -> Event | None:
+    text = request.GET.get("around", "")
+    is_id = text.isascii() and text.isdigit() and len(text) < 19
+    return find_event(space=space_context.space, event_id=int(text)) if is_id else None
 
 
 @require_POST

@@ -20,6 +20,7 @@ long_hold AS MATERIALIZED (
     SELECT lock_id, fencing_token, sample_size, median_ms, p90_ms
     FROM octo_hold_baseline
     WHERE space_id = %(space_id)s AND anomalous_after <= statement_timestamp()
+      AND (%(ids)s::bigint[] IS NULL OR lock_id = ANY (%(ids)s::bigint[]))
 ),
 candidate AS MATERIALIZED (
     SELECT *

@@ -196,3 +196,52 @@ def test_a_forged_cursor_at_the_end_of_time_is_no_error(worker, visit, alice, no
     cursor = base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
     for page in ("activity?cursor", "activity/new-count?cursor", "team/activity?cursor", "locks/a?before"):
         assert visit(alice).get(f"{now_url}{page}={cursor}").status_code == 200, page
+
+
+def at(name: str, moment: str) -> None:
+    """An event of a lock at a time; the history cannot be changed, only added to."""
+    token = Token.objects.get()
+    Event.objects.create(
+        at=moment, kind="acquired", space_id=token.space_id, lock_name=name, actor_kind="token", actor_name="worker",
+        channel="api",
+    )  # fmt: skip
+
+
+def test_filtered_by_time_and_prefix(worker, visit, victor, now_url):
+    for name, hour in (("deploy/a", 10), ("deploy/b", 11), ("cron/c", 11), ("deploy/d", 12)):
+        at(name, f"2026-11-01T{hour}:30Z")
+    browser = visit(victor)
+
+    def found(query: str) -> set[str | None]:
+        return {name for _kind, name in shown(browser.get(f"{now_url}activity?{query}")) if name}
+
+    assert found("since=2026-11-01T11:00&until=2026-11-01T12:00") == {"deploy/b", "cron/c"}
+    assert found("since=2026-11-01T11:00&prefix=deploy/") == {"deploy/b", "deploy/d"}
+    assert found("since=yesterday&until=9999-99-99") == {"deploy/a", "deploy/b", "cron/c", "deploy/d"}
+
+
+def test_several_kinds_and_without_routine(worker, visit, victor, olga, now_url):
+    worker.gives_back("a", worker.takes("a").lease_id)
+    visit(olga).post(f"{now_url}activity/export", {"format": "csv"})
+    browser = visit(victor)
+
+    def kinds(query: str) -> set[str]:
+        return {kind for kind, _name in shown(browser.get(f"{now_url}activity?{query}"))}
+
+    assert kinds("kind=released&kind=history_exported&kind=nonsense") == {"released", "history_exported"}
+    assert not kinds("hide=routine") & {"acquired", "released"}
+    assert "history_exported" in kinds("hide=routine")
+    assert kinds("hide=routine&kind=released&kind=history_exported") == {"history_exported"}
+
+
+def test_around_an_event_are_those_before_and_after_it(worker, visit, victor, bob, now_url):
+    for number in range(120):
+        at(f"job-{number:03}", f"2026-11-01T10:{number // 60:02}:{number % 60:02}Z")
+    middle = Event.objects.get(lock_name="job-060")
+    browser = visit(victor)
+    assert f"?around={middle.pk}#event-{middle.pk}" in browser.get(f"{now_url}activity/{middle.pk}").content.decode()
+    reply = browser.get(f"{now_url}activity?around={middle.pk}")
+    listed = [name for _kind, name in shown(reply)]
+    assert (listed[0], listed[-1]) == ("job-084", "job-035")
+    assert 'aria-current="true"' in reply.content.decode().split(f'id="event-{middle.pk}"')[1][:80]
+    assert browser.get(f"{now_url}activity?around=x").status_code == 200
