@@ -71,6 +71,7 @@ format: $(VENV)/.development
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/python client/unasync.py
+	@$(CHECK)/python manage.py metrics_reference > docs/metrics.md
 	@git ls-files 'templates/*.html' | xargs -r $(BIN)/djade --target-version 5.2
 
 bench: $(VENV)/.development

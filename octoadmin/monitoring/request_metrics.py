@@ -9,8 +9,13 @@ from locks.metrics import REGISTRY
 # Clients choose the method; an unknown one must not add a series.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
-# `kind`: batched (the fast path), django (a thread), waiting (an acquire in the queue), stream (server-sent events).
-_requests = Counter("octoadmin_requests", "Requests answered.", ("kind", "method", "status"), registry=REGISTRY)
+_requests = Counter(
+    "octoadmin_requests",
+    "Requests answered. `kind`: batched (the fast path), django (a thread), waiting (an acquire in the queue), stream "
+    "(server-sent events); `status`: 2xx, 4xx and so on.",
+    ("kind", "method", "status"),
+    registry=REGISTRY,
+)
 _seconds = Histogram(
     "octoadmin_request_seconds",
     "Time from a request's arrival to the end of its response.",

@@ -17,6 +17,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{/* What all pods share: one image, no privileges, nothing writable but the data directory and /tmp. */}}
 {{- define "octoadmin.pod" -}}
 automountServiceAccountToken: false
+# A Service named octo would otherwise set variables that look like settings.
+enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- end }}
