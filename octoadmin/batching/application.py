@@ -16,7 +16,6 @@ from locks.api.waiting import NOT_ACQUIRED, wait_for_turn
 from locks.engine.execution import Unavailable
 from octoadmin.batching.batcher import Batcher, Failed, RolledBack
 from octoadmin.batching.head import Fallback, Reason, RequestHead, Unauthenticated, parse_head
-from octoadmin.batching.metrics import fallbacks
 from octoadmin.batching.operations import OPERATIONS, Operation, find_operation
 from octoadmin.batching.static_headers import static_headers
 from octoadmin.http.asgi_types import (
@@ -31,6 +30,7 @@ from octoadmin.http.asgi_types import (
 )
 from octoadmin.http.deferred import send_deferred, send_response, with_error_headers
 from octoadmin.http.request_log import is_logged, log_request
+from octoadmin.monitoring.batch_metrics import fallbacks
 from octoadmin.monitoring.request_metrics import count_request
 from octoadmin.wsgi_bridge.threads import Overloaded
 
@@ -55,7 +55,7 @@ class BatchingApplication:
         try:
             await request.respond(raw_name)
         except Fallback as fallback:
-            fallbacks[fallback.reason].inc()
+            fallbacks.labels(fallback.reason.value).inc()
             await self._fallback(scope, request.replay, send)
 
 

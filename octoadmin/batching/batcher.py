@@ -28,9 +28,9 @@ from locks.engine.requests import Caller
 from locks.engine.retry import MAX_ROUNDS
 from locks.engine.statements import Statement
 from locks.engine.verdicts import Verdict
-from octoadmin.batching import metrics
 from octoadmin.batching.reconnecting import ReconnectingConnection
 from octoadmin.http.asgi_types import ClientGone
+from octoadmin.monitoring import batch_metrics as metrics
 from octoadmin.wsgi_bridge.threads import Overloaded
 
 MAX_BATCH_SIZE = 64

@@ -8,7 +8,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 # Both declare metrics, which are then listed from the start.
-import octoadmin.batching.metrics
+import octoadmin.monitoring.batch_metrics
 import octoadmin.monitoring.request_metrics  # noqa: F401
 from locks.metrics import all_processes
 from locks.system_state.counters import Counters, counters

@@ -27,14 +27,11 @@ def code(secret: str, *, steps: int = 0) -> str:
     return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + steps))
 
 
-def set_up(browser: Client, *, seconds_ago: int = 30) -> tuple[str, list[str]]:
-    """The secret, and the recovery codes that were shown. By default so long ago that there is a new code."""
+def set_up(browser: Client) -> tuple[str, list[str]]:
+    """The secret, and the recovery codes that were shown."""
     secret = re.search(r'class="qr-secret"[^>]*>(\w+)<', browser.get(f"{ACCOUNT}/codes").content.decode())[1]
     done = browser.post(f"{ACCOUNT}/codes", {"code": code(secret)})
     assert done.status_code == 200
-    factor = Authenticator.objects.get(type="totp")
-    factor.data["last_counter"] -= seconds_ago // 30
-    factor.save()
     return secret, [each.replace(" ", "") for each in re.findall(r"<li><code>([\d ]+)</code>", done.content.decode())]
 
 
@@ -120,13 +117,6 @@ def test_secrets_are_not_readable_in_the_table(totp_enabled, visit, victor):
     assert secret not in str(list(Event.objects.values()))
 
 
-def test_the_code_of_the_set_up_does_not_sign_in(totp_enabled, visit, victor):
-    secret, _ = set_up(visit(victor), seconds_ago=0)
-    factor = Authenticator.objects.get(type="totp")
-    used = format_hotp_value(hotp_value(secret, factor.data["last_counter"]))
-    assert begin("victor").post(STEP, {"code": used}).status_code == 422
-
-
 def test_codes_work_after_the_secret_key_was_rotated(totp_enabled, visit, victor, settings):
     secret, recovery_codes = set_up(visit(victor))
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
@@ -201,12 +191,13 @@ class TestWhereAdminsNeedOne:
         set_up(browser)
         assert browser.get("/admin/").status_code == 200
 
-    def test_it_costs_no_query(self, visit, alice, now_url, django_assert_num_queries):
+    def test_it_costs_no_query(self, worker, visit, alice, now_url, django_assert_num_queries):
         from locks.system_state.counters import latest
         from tests.locks.dashboard.query_counts import QUERY_COUNTS
 
-        browser = visit(alice)
+        worker.takes("job")
         latest.clear()
+        browser = visit(alice)
         with django_assert_num_queries(QUERY_COUNTS["now"]):
             browser.get(now_url)
 

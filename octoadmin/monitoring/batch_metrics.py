@@ -3,7 +3,6 @@
 from prometheus_client import Counter, Gauge, Histogram
 
 from locks.metrics import REGISTRY
-from octoadmin.batching.head import Reason
 
 batch_size = Histogram(
     "octoadmin_batch_size",
@@ -26,10 +25,9 @@ waiting = Gauge(
     multiprocess_mode="livesum",
     registry=REGISTRY,
 )
-_fallbacks = Counter(
+fallbacks = Counter(
     "octoadmin_batch_fallbacks",
     "Hot calls that fell back from the fast path to Django.",
     ("reason",),
     registry=REGISTRY,
 )
-fallbacks = {reason: _fallbacks.labels(reason.value) for reason in Reason}
