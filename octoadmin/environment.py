@@ -81,7 +81,8 @@ class Environment(SignInEnvironment):
         8,
         ge=1,
         le=128,
-        description="Threads for pages and the API in each server process, each with one database connection.",
+        description="Threads for pages and the API in each server process, each with one database connection. "
+        "Four more serve health checks, keepalives and renewals (two) and exports (two).",
     )
     octo_batching: bool = Field(
         True,

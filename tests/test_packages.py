@@ -94,8 +94,10 @@ def running(installed: Installed, command: str, *, until: str, port: int) -> Ite
 def service(installed: Installed) -> Iterator[tuple[str, str]]:
     """URL and token of an `octoadmin up`."""
     port = free_port()
-    with running(installed, "up", until=r"Token +(octo_\w+)", port=port) as token:
-        yield f"http://127.0.0.1:{port}", token[1]
+    with running(installed, "up", until=r"(\S+/first-run\.txt)", port=port) as printed:
+        token = re.search(r"octo_\w+", Path(printed[1]).read_text())
+        assert token is not None
+        yield f"http://127.0.0.1:{port}", token[0]
 
 
 def wait_healthy(port: int) -> None:

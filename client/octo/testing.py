@@ -65,14 +65,16 @@ def start(checkout: Path, data: Path) -> tuple[subprocess.Popen[str], OctoServer
         port = probe.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
     environment |= {"OCTO_DATA_DIR": str(data), "PORT": str(port), "HOST": "127.0.0.1", "LOG_LEVEL": "error"}
-    with (data / "log").open("w") as log, (data / "printed").open("w") as printed:
+    with (data / "log").open("w") as log:
         process = subprocess.Popen(
             [str(own) if own.exists() else sys.executable, "manage.py", "up", "--stop-with-parent"],
-            cwd=checkout, env=environment, stdin=subprocess.DEVNULL, stdout=printed, stderr=log, text=True,
+            cwd=checkout, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, text=True,
         )  # fmt: skip
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        token = re.search(r"octo_\w+", (data / "printed").read_text())
+        # Written, not printed: standard output is no terminal.
+        secrets = data / "first-run.txt"
+        token = re.search(r"octo_\w+", secrets.read_text()) if secrets.exists() else None
         if token:
             return process, OctoServer(f"http://127.0.0.1:{port}", token[0])
         time.sleep(0.1)

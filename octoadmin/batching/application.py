@@ -36,6 +36,10 @@ from octoadmin.wsgi_bridge.threads import Overloaded
 
 _log = structlog.stdlib.get_logger(__name__)
 
+# Listed from the start, with the value 0.
+for _reason in Reason:
+    fallbacks.labels(_reason.value)
+
 
 class BatchingApplication:
     def __init__(self, fallback: Application, *, connections: int) -> None:

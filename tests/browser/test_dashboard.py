@@ -281,9 +281,12 @@ def test_the_keyboard_reaches_everything(page: Page, api: Api):
     page.keyboard.press("a")
     expect(page).to_have_url(re.compile("/activity$"))
     page.goto(NOW + "locks/first")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
     page.keyboard.press("g")
     page.keyboard.press("c")
     expect(page.get_by_role("heading", name="Contention", exact=True)).to_be_visible()
+    # The shortcuts work once the scripts have run.
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
     page.keyboard.press("g")
     page.keyboard.press("l")
     expect(page).to_have_url(re.compile("/locks/first$"))

@@ -27,11 +27,14 @@ def code(secret: str, *, steps: int = 0) -> str:
     return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + steps))
 
 
-def set_up(browser: Client) -> tuple[str, list[str]]:
-    """The secret, and the recovery codes that were shown."""
+def set_up(browser: Client, *, seconds_ago: int = 30) -> tuple[str, list[str]]:
+    """The secret, and the recovery codes that were shown. By default so long ago that there is a new code."""
     secret = re.search(r'class="qr-secret"[^>]*>(\w+)<', browser.get(f"{ACCOUNT}/codes").content.decode())[1]
     done = browser.post(f"{ACCOUNT}/codes", {"code": code(secret)})
     assert done.status_code == 200
+    factor = Authenticator.objects.get(type="totp")
+    factor.data["last_counter"] -= seconds_ago // 30
+    factor.save()
     return secret, [each.replace(" ", "") for each in re.findall(r"<li><code>([\d ]+)</code>", done.content.decode())]
 
 
@@ -115,6 +118,13 @@ def test_secrets_are_not_readable_in_the_table(totp_enabled, visit, victor):
     assert secret not in kept
     assert not any(each in kept for each in shown)
     assert secret not in str(list(Event.objects.values()))
+
+
+def test_the_code_of_the_set_up_does_not_sign_in(totp_enabled, visit, victor):
+    secret, _ = set_up(visit(victor), seconds_ago=0)
+    factor = Authenticator.objects.get(type="totp")
+    used = format_hotp_value(hotp_value(secret, factor.data["last_counter"]))
+    assert begin("victor").post(STEP, {"code": used}).status_code == 422
 
 
 def test_codes_work_after_the_secret_key_was_rotated(totp_enabled, visit, victor, settings):
