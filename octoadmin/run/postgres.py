@@ -126,7 +126,7 @@ class Cluster:
         while True:
             try:
                 psycopg.connect(self.conninfo(user=SUPERUSER, dbname="postgres")).close()
-                # Where an older server still runs it is that one who answers, and ours is about to give up.
+                # An older server on the same directory would answer instead, and this one would be about to stop.
                 if self._postmaster() == process.pid:
                     return
                 raise psycopg.OperationalError("another server answers on the socket")
@@ -181,12 +181,12 @@ def _account_for(directory: Path) -> pwd.struct_passwd | None:
 def _make_private(directory: Path, account: pwd.struct_passwd | None) -> None:
     """A directory for the server alone. Its parent may be writable for other accounts, so an existing one must be a
     real directory of ours: chown and chmod would follow a link to a target of another account's choice."""
-    wanted = account.pw_uid if account is not None else os.geteuid()
+    owner = account.pw_uid if account is not None else os.geteuid()
     try:
         directory.mkdir(mode=0o700)
     except FileExistsError:
         found = directory.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (wanted, os.geteuid()):
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (owner, os.geteuid()):
             raise PostgresError(f"{directory} belongs to another account: remove it") from None
     if account is not None:
         os.chown(directory, account.pw_uid, account.pw_gid, follow_symlinks=False)

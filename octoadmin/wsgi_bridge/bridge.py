@@ -100,11 +100,11 @@ class WSGIBridge:
                 )
         except ClientGone:
             status = CLIENT_GONE_STATUS
-        except ApiError as refusal:
-            status = refusal.status
+        except ApiError as error:
+            status = error.status
             # The rest of the body may still come: the next request needs another connection.
-            headers = [*_encode(list(refusal.headers(request_id=request_id).items())), (b"connection", b"close")]
-            await send_response(send, status, headers, refusal.body(request_id=request_id))
+            headers = [*_encode(list(error.headers(request_id=request_id).items())), (b"connection", b"close")]
+            await send_response(send, status, headers, error.body(request_id=request_id))
         finally:
             requests_in_flight.dec()
             requests_waiting.set(self._threads.waiting)

@@ -27,7 +27,7 @@ _CONSTANT: Environ = {
 
 
 def environ_of(scope: Scope, *, request_id: str, trusted_proxies: Networks) -> Environ:
-    """Everything but the body, which `attach_body` adds. Raises Refusal."""
+    """Everything but the body, which `attach_body` adds. Raises ApiError."""
     raw_path: bytes = scope["raw_path"]
     environ = {
         **_CONSTANT,

@@ -56,13 +56,13 @@ blocked AS MATERIALIZED (
     SELECT
         count(*) FILTER (WHERE state IN ('held', 'delayed', 'needs_handover')) > 0 AS by_others,
         count(*) FILTER (WHERE state = 'needs_handover') > 0 AS needs_handover,
-        count(*) FILTER (WHERE state = 'open') AS wanted,
+        count(*) FILTER (WHERE state = 'open') AS to_acquire,
         count(*) = count(lock_id) AS all_have_rows
     FROM snapshot
 ),
 room AS MATERIALIZED (
     SELECT
-        auth.space_is_full OR (NOT blocked.by_others AND octo_space_lacks_room(auth.space_id, blocked.wanted)) AS is_full
+        auth.space_is_full OR (NOT blocked.by_others AND octo_space_lacks_room(auth.space_id, blocked.to_acquire)) AS is_full
     FROM auth
     CROSS JOIN blocked
 ),

@@ -1,10 +1,10 @@
 """Server-Sent Events over ASGI: framing, and one open response. Used by watches and by the pages' live stream."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from locks.async_responses import Receive, Send, wait_for_disconnect
 from locks.events.stream.memory import Account
 
 # A client that accepts nothing for so long is disconnected.
@@ -18,10 +18,6 @@ HEADERS = {
     # Keeps proxies from buffering the response.
     "X-Accel-Buffering": "no",
 }
-
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 
 def event(name: str, data: bytes = b"") -> bytes:
@@ -58,7 +54,7 @@ class EventStream:
         self._account = account
 
     async def __aenter__(self) -> Self:
-        self._disconnect = asyncio.create_task(self._wait_for_disconnect())
+        self._disconnect = asyncio.create_task(wait_for_disconnect(self._receive))
         return self
 
     async def __aexit__(
@@ -99,7 +95,3 @@ class EventStream:
             return bool(done)
         finally:
             waiting.cancel()
-
-    async def _wait_for_disconnect(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass

@@ -1,11 +1,12 @@
 """Streams events to one watcher until it disconnects or is closed."""
 
+from locks.async_responses import Receive, Send
 from locks.events.stream import sse
 from locks.events.stream.authorization import Authorization
 from locks.events.stream.event_tail import event_tail
 from locks.events.stream.poller import poller
 from locks.events.stream.renewals import Renewals
-from locks.events.stream.sse import EventStream, Receive, Send
+from locks.events.stream.sse import EventStream
 from locks.events.stream.watchers import Watcher
 
 # Without an event for so long, a comment is sent with the watcher's current cursor as its id.
