@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class LocksConfig(AppConfig):
@@ -6,4 +7,7 @@ class LocksConfig(AppConfig):
     verbose_name = "Octoadmin"
 
     def ready(self) -> None:
+        from locks.engine.sql_objects import create_after_migration
         from locks.services import reauthentication  # noqa: F401 -- connects a receiver to sign-ins
+
+        post_migrate.connect(create_after_migration, sender=self)

@@ -15,6 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from psycopg.conninfo import conninfo_to_dict
 
+from locks.engine import sql_objects
 from octoadmin.run.postgres import Cluster, PostgresError
 from octoadmin.run.preflight import CannotStart
 from octoadmin.run.supervisor import Child, Supervisor
@@ -132,9 +133,10 @@ def check_migration_history() -> None:
         )
 
 
-def pending_migrations() -> int:
+def needs_migration() -> bool:
     executor = MigrationExecutor(connection)
-    return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    pending = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return bool(pending) or not sql_objects.are_current(connection)
 
 
 def migrate() -> None:

@@ -66,8 +66,8 @@ def _start(supervisor: Supervisor, environment: Environment, *, url: str) -> Non
     else:
         database.check_database(environment.database_url)
     database.check_migration_history()
-    if steps := database.pending_migrations():
-        _print(f"Migrating the database ({steps} steps).")
+    if database.needs_migration():
+        _print("Migrating the database.")
         database.migrate()
     collect_static_files(stamp=environment.data_dir / "static.stamp")
     if not environment.celery_broker_url:

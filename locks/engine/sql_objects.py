@@ -1,0 +1,92 @@
+"""The SQL functions and views that the engine's statements and the pages share, one file each in sql/functions/.
+
+They are not part of a migration: `migrate` creates them anew after the tables whenever a file has changed. So a file is
+the one definition of its function, a change to it needs no migration, and it may use every column of the models.
+"""
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.executor import MigrationExecutor
+
+_DIRECTORY = Path(__file__).parent / "sql" / "functions"
+
+# In the order in which they build on each other.
+_FILES = (
+    "interval_ms",
+    "next_fencing_token",
+    "holder_id",
+    "name_matches_prefixes",
+    "token_is_valid",
+    "live_token",
+    "auth",
+    "idempotency_key_in_use",
+    "effective_expiry",
+    "lease_times",
+    "same_holder",
+    "lock_snapshot",
+    "event_entry",
+    "expired_session",
+    "space_lacks_room",
+    "lock_state",
+    "queued_waiter",
+    "lock_row",
+    "contains_pattern",
+    "glob_pattern",
+    "find_locks",
+    "current_token",
+    "invalid_token",
+    "known_stuck_lock",
+)
+
+# Cascades to views and functions that use it, which are created again.
+_DROP = """
+SELECT format('DROP FUNCTION IF EXISTS %%s CASCADE', oid::regprocedure) FROM pg_proc
+WHERE proname = ANY (%(names)s) AND pronamespace = current_schema()::regnamespace
+UNION ALL
+SELECT format('DROP VIEW IF EXISTS %%I CASCADE', relname) FROM pg_class
+WHERE relname = ANY (%(names)s) AND relkind = 'v' AND relnamespace = current_schema()::regnamespace
+"""
+
+
+@cache
+def _definitions() -> str:
+    return "\n".join((_DIRECTORY / f"{name}.sql").read_text() for name in _FILES)
+
+
+def _names() -> list[str]:
+    return re.findall(r"^CREATE (?:FUNCTION|VIEW) (\w+)", _definitions(), re.MULTILINE)
+
+
+def _version() -> str:
+    return hashlib.sha256(_definitions().encode()).hexdigest()
+
+
+def are_current(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the database has the functions of this version. The comment on one of them says which version it has."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT obj_description(to_regclass('octo_live_token'), 'pg_class')")
+        (comment,) = cursor.fetchone()
+    return bool(comment == _version())
+
+
+def create(connection: BaseDatabaseWrapper) -> None:
+    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        cursor.execute(_DROP, {"names": _names()})
+        for (drop,) in cursor.fetchall():
+            cursor.execute(drop)
+        cursor.execute(_definitions())
+        cursor.execute(f"COMMENT ON VIEW octo_live_token IS '{_version()}'")
+
+
+def create_after_migration(*, using: str, **_signal: Any) -> None:
+    """Receives post_migrate. After a migration to an earlier state there may be no tables to create functions for."""
+    connection = connections[using]
+    executor = MigrationExecutor(connection)
+    if not executor.migration_plan(executor.loader.graph.leaf_nodes("locks")) and not are_current(connection):
+        create(connection)
