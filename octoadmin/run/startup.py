@@ -39,7 +39,7 @@ def run(environment: Environment, *, stop_with_parent: bool = False) -> int:
                 supervisor.watch()
             except StopRequested:
                 _print("Stopping.")
-            except CannotStart:
+            except (CannotStart, ChildDied):
                 raise
             except Exception:
                 # The cause may be a child that died; that is the better message.

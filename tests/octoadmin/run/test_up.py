@@ -286,14 +286,18 @@ def test_everything_stops_when_the_reaper_is_killed_and_the_next_run_has_the_dat
     assert people_in(stage.data) == stage.people
 
 
-def test_a_database_that_cannot_start_again_ends_everything(data: Path) -> None:
-    up = start(data)
-    up.wait_for(SERVING)
-    (data / "postgres" / "global" / "pg_control").unlink()
-    up.child("bin/postgres").kill()
-    assert up.failed_to_start()
-    assert "PostgreSQL ended and did not start again" in up.stderr
-    assert "Traceback" not in up.stderr
+def test_a_database_that_cannot_start_again_ends_everything(stage: Stage, running: Up) -> None:
+    control = stage.data / "postgres" / "global" / "pg_control"
+    hidden = control.rename(control.with_name("hidden"))
+    running.child("bin/postgres").kill()
+    try:
+        assert running.ended() == 1
+    finally:
+        hidden.rename(control)
+    assert "PostgreSQL ended and did not start again" in running.stderr
+    assert "Traceback" not in running.stderr
+    stage.restart()
+    assert people_in(stage.data) == stage.people
 
 
 def lives(process: psutil.Process) -> bool:
