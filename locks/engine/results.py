@@ -28,6 +28,8 @@ class Acquired(msgspec.Struct):
     max_ttl_seconds: int | None
     max_metadata_length: int | None
     requests_per_second: int | None
+    # The entry in the queue, if the request waits.
+    waiter_id: int | None = None
 
 
 class Claimed(msgspec.Struct):
