@@ -35,6 +35,7 @@ _FILES = (
     "space_lacks_room",
     "lock_state",
     "queued_waiter",
+    "hand_to_first_waiter",
     "lock_row",
     "contains_pattern",
     "glob_pattern",
