@@ -25,7 +25,7 @@ HEARTBEAT_SECONDS = 0.2
 
 
 def end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
-    """One statement, and others for locks whose queue a request joined meanwhile and for the queues of namespaces. Returns
+    """One statement, and others for locks whose queue a request joined meanwhile and for names of namespaces. Returns
     results in batch order."""
     rows = yield from _end_and_hand_over(batch)
     yield from _serve_spaces(rows, [request.name for request in batch])

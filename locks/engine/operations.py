@@ -117,6 +117,10 @@ def inspect(batch: Sequence[requests.Inspect]) -> Operation[list[results.Inspect
     return _run_batch(statements.INSPECT, batch)
 
 
+def check(request: requests.Check) -> Operation[list[results.Checked]]:
+    return (yield statements.CHECK, [encode(request)])
+
+
 def claim_next(request: requests.ClaimNext) -> Operation[results.Claimed]:
     parameters = [encode(request)]
     row: results.Claimed

@@ -47,6 +47,14 @@ class Acquire(LeaseOptions):
     is_alone: bool = False
 
 
+class Check(Caller):
+    """The caller's own leases, by their ids or their session, cover names and block none."""
+
+    names: list[str]
+    lease_ids: list[UUID]
+    session_id: UUID | None
+
+
 class ClaimNext(LeaseOptions):
     names: list[str]
 

@@ -120,6 +120,19 @@ class Inspected(msgspec.Struct):
     requests_per_second: int | None
 
 
+class Checked(msgspec.Struct):
+    """One name of a check. `blocked_by` are live leases of others that overlap with it."""
+
+    verdict: str
+    name: str
+    policy: str | None
+    is_covered: bool
+    blocked_by: list[dict[str, Any]] | None
+    now: datetime
+    space_id: int | None
+    requests_per_second: int | None
+
+
 class Listed(msgspec.Struct):
     """One lock of a page. A page without locks is a single row whose name is null."""
 
@@ -144,8 +157,8 @@ class Listed(msgspec.Struct):
 
 class EndedAndHandedOver(msgspec.Struct):
     """If the lease was released, the fields describe it. `joined_meanwhile` are the names, of the whole statement,
-    whose queue a request has joined meanwhile: they have to be handed over by another statement. So has the queue of the
-    namespaces of `spaces_to_serve`."""
+    whose queue a request has joined meanwhile: they have to be handed over by another statement. So have
+    names of namespaces in `spaces_to_serve`."""
 
     index: int
     verdict: str
