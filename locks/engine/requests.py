@@ -65,17 +65,16 @@ class AcquireAll(LeaseOptions):
 
     names: list[str]
     handed_lease_id: UUID | None = None
-    # Of a request that has waited.
-    queue_seq: int | None = None
 
 
 class Enqueue(Acquire, kw_only=True):
     """An entry in the queue, at a server process. A request that has waited before keeps its `queue_seq`; one that
-    has lost its entry in the same queue sets `is_requeue`."""
+    has lost its entry in the same queue sets `is_requeue`. `waiter_id` is an entry that is not marked yet."""
 
     server_id: UUID
     wait_ms: int
     queue_seq: int | None = None
+    waiter_id: int | None = None
     is_requeue: bool = False
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from locks.engine import requests, results
 from locks.engine.execution import Unavailable
-from locks.engine.handover import delete_server, dequeue, end_and_hand_over, enqueue
+from locks.engine.handover import delete_server, dequeue, end_and_hand_over, enqueue, hand_over_names
 from locks.engine.operations import acquire, acquire_all
 from locks.engine.verdicts import Verdict
 from locks.queue.queue_worker import QueueWorker
@@ -52,6 +52,14 @@ class WaitResult(Generic[Result]):
 class PendingWaiter:
     # The lease that it was handed; None if its entry in the queue is gone.
     handover: "asyncio.Future[results.Handover | None]"
+    # Runs while the lock does not say yet that the request waits.
+    marking: "asyncio.Task[None] | None" = None
+
+    def shut_down(self) -> None:
+        if not self.handover.done():
+            self.handover.set_exception(ShuttingDown())
+            # A request that is leaving does not read it, and asyncio would log it as never retrieved.
+            self.handover.exception()
 
 
 class WaitQueue:
@@ -62,6 +70,8 @@ class WaitQueue:
         self._unclaimed: dict[int, results.Handover] = {}
         self._arrivals: deque[tuple[requests.Enqueue, asyncio.Future[results.Enqueued]]] = deque()
         self._enqueue_task: asyncio.Task[None] | None = None
+        # Free locks with waiters, to be handed over.
+        self._free: set[results.LockKey] = set()
         self._is_enqueuing = False
         self._is_closed = False
         self._connection = SharedConnection(purpose="wait queue", lock_timeout=LOCK_TIMEOUT)
@@ -84,7 +94,7 @@ class WaitQueue:
                 request, timer, disconnected, queue_seq=queue_seq, is_requeue=queue_seq is not None
             )
             position = None
-            if entry.verdict == Verdict.WAITING:
+            if entry.waiter_id is not None:
                 queue_seq = entry.queue_seq
                 handover, position = await self._wait(entry, seconds=timer.remaining, disconnected=disconnected)
                 if handover is not None and handover.verdict == Verdict.ACQUIRED:
@@ -118,7 +128,11 @@ class WaitQueue:
             handed = None
             if rows[0].verdict != Verdict.HELD or timer.remaining <= 0:
                 return WaitResult(rows, timer.waited_ms, position)
-            blocking = min(row.name for row in rows if row.is_blocking)
+            names = [row.name for row in rows if row.is_blocking or row.is_overlapped]
+            if not names:
+                # What overlapped with them has ended a moment ago.
+                continue
+            blocking = min(names)
             entry = await self._enqueue(
                 _single(request, blocking), timer, disconnected, queue_seq=queue_seq, is_requeue=blocking == queued_for
             )
@@ -127,7 +141,7 @@ class WaitQueue:
             if entry.verdict == Verdict.IDEMPOTENCY_CONFLICT:
                 rows[0].verdict = entry.verdict
                 return WaitResult(rows, timer.waited_ms)
-            if entry.verdict == Verdict.WAITING:
+            if entry.waiter_id is not None:
                 queue_seq, queued_for = entry.queue_seq, blocking
                 handover, position = await self._wait(entry, seconds=timer.remaining, disconnected=disconnected)
                 if handover is not None and handover.verdict == Verdict.ACQUIRED:
@@ -145,10 +159,10 @@ class WaitQueue:
         """All requests leave the queue and get ShuttingDown."""
         self._is_closed = True
         for waiter in self._waiters.values():
-            if not waiter.handover.done():
-                waiter.handover.set_exception(ShuttingDown())
-                # A request that is leaving does not read it, and asyncio would log it as never retrieved.
-                waiter.handover.exception()
+            waiter.shut_down()
+        if self._enqueue_task is not None:
+            # Requests that are just joining get ShuttingDown from it.
+            await asyncio.wait({self._enqueue_task})
         await self._worker.stop()
         if self._worker.has_run:
             # If this fails, the missing heartbeats have the same effect.
@@ -161,13 +175,13 @@ class WaitQueue:
         self, request: requests.Acquire, timer: "_Timer", disconnected: "asyncio.Future[None]", *,
         queue_seq: int | None, is_requeue: bool,
     ) -> results.Enqueued:  # fmt: skip
-        """Tries until the lock's row is not locked, or the time is up."""
+        """Tries until it has an entry, or another verdict than that the row is locked, or the time is up."""
         pause = MIN_PAUSE_SECONDS
         while True:
             entry = await self._enqueue_in_batch(
                 request, seconds=timer.remaining, queue_seq=queue_seq, is_requeue=is_requeue
             )
-            if entry.verdict != Verdict.ROW_LOCKED or timer.remaining <= 0:
+            if entry.verdict != Verdict.ROW_LOCKED or entry.waiter_id is not None or timer.remaining <= 0:
                 return entry
             queue_seq = entry.queue_seq
             await asyncio.wait({disconnected}, timeout=min(timer.remaining, pause))
@@ -178,18 +192,22 @@ class WaitQueue:
     async def _enqueue_in_batch(
         self, request: requests.Acquire, *, seconds: float, queue_seq: int | None, is_requeue: bool
     ) -> results.Enqueued:
+        if not self._is_closed:
+            await self._worker.ensure_running()
         if self._is_closed:
             raise ShuttingDown
-        await self._worker.ensure_running()
         arrival = requests.Enqueue(
             **msgspec.structs.asdict(request), server_id=self.server_id, wait_ms=round(max(seconds, 0) * 1000) + 1,
             queue_seq=queue_seq, is_requeue=is_requeue,
         )  # fmt: skip
+        return await asyncio.shield(self._arrive(arrival))
+
+    def _arrive(self, arrival: requests.Enqueue) -> "asyncio.Future[results.Enqueued]":
         entry: asyncio.Future[results.Enqueued] = asyncio.get_running_loop().create_future()
         self._arrivals.append((arrival, entry))
         if self._enqueue_task is None or self._enqueue_task.done():
             self._enqueue_task = asyncio.create_task(self._enqueue_arrivals())
-        return await asyncio.shield(entry)
+        return entry
 
     async def _enqueue_arrivals(self) -> None:
         """In batches: what arrives while a statement runs is in the next one."""
@@ -197,32 +215,73 @@ class WaitQueue:
             batch = [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MAX_BATCH_SIZE))]
             self._is_enqueuing = True
             try:
+                if self._is_closed:
+                    raise ShuttingDown
                 rows = await self._connection.run(enqueue([arrival for arrival, _ in batch]))
             except Exception as error:
                 for _, entry in batch:
                     entry.set_exception(error)
+                    # That of a request which only had to be marked is not read.
+                    entry.exception()
                 continue
             finally:
                 self._is_enqueuing = False
-            for (_, entry), row in zip(batch, rows, strict=True):
-                if row.verdict == Verdict.WAITING:
-                    self._register(row)
+            for (arrival, entry), row in zip(batch, rows, strict=True):
+                if arrival.waiter_id is None and row.waiter_id is not None:
+                    self._register(arrival, row)
+                if row.is_free and row.space_id is not None:
+                    self._free.add(results.LockKey(row.space_id, arrival.name))
                 entry.set_result(row)
+            await self._hand_over_free()
 
-    def _register(self, row: results.Enqueued) -> None:
-        if row.replaced_waiter_id is not None:
-            # If the first attempt waits in another process, that process finds out by its own check.
-            self._mark_lost(row.replaced_waiter_id)
+    async def _hand_over_free(self) -> None:
+        """Locks that were freed before their waiters were marked, and so handed to none. If this fails, the check of
+        the queue worker does it."""
+        if not self._free:
+            return
+        free, self._free = self._free, set()
+        with contextlib.suppress(Unavailable):
+            await self._connection.run(hand_over_names(free))
+
+    def _register(self, arrival: requests.Enqueue, row: results.Enqueued) -> None:
+        assert row.waiter_id is not None
+        self._mark_replaced(row)
         waiter = PendingWaiter(asyncio.get_running_loop().create_future())
         self._waiters[row.waiter_id] = waiter
         handover = self._unclaimed.pop(row.waiter_id, None)
         if handover is not None:
             waiter.handover.set_result(handover)
+        elif self._is_closed:
+            waiter.shut_down()
+        elif row.verdict == Verdict.ROW_LOCKED:
+            waiter.marking = asyncio.create_task(self._mark(arrival, row))
+
+    def _mark_replaced(self, row: results.Enqueued) -> None:
+        """If an earlier attempt waits in another process, that process finds out by its own check."""
+        for replaced in row.replaced_waiter_ids or ():
+            self._mark_lost(replaced)
+
+    async def _mark(self, arrival: requests.Enqueue, entry: results.Enqueued) -> None:
+        """Until the lock says that the request waits: meanwhile it has its place, but the statement that frees the lock
+        hands it to none."""
+        assert entry.waiter_id is not None
+        arrival.waiter_id, arrival.queue_seq = entry.waiter_id, entry.queue_seq
+        pause = MIN_PAUSE_SECONDS
+        while entry.verdict == Verdict.ROW_LOCKED:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+            with contextlib.suppress(Unavailable):
+                entry = await asyncio.shield(self._arrive(arrival))
+        self._mark_replaced(entry)
+        if entry.verdict not in (Verdict.WAITING, Verdict.UNKNOWN):
+            # Its entry was removed. If it is unknown, it was handed over, or the queue worker's check finds out.
+            self._mark_lost(arrival.waiter_id)
 
     async def _wait(
         self, entry: results.Enqueued, *, seconds: float, disconnected: "asyncio.Future[None]"
     ) -> tuple[results.Handover | None, int | None]:
         """What it was handed, or its position when the time was up, or neither if it has lost its entry."""
+        assert entry.waiter_id is not None
         waiter = self._waiters[entry.waiter_id]
         either: set[asyncio.Future[Any]] = {waiter.handover, disconnected}
         position: int | None = None
@@ -245,6 +304,8 @@ class WaitQueue:
             return (waiter.handover.result(), None) if is_taken else (None, position)
         finally:
             del self._waiters[entry.waiter_id]
+            if waiter.marking is not None:
+                waiter.marking.cancel()
             if not is_taken:
                 await self._return_delivered(waiter)
 

@@ -104,7 +104,8 @@ decision AS MATERIALIZED (
                 CASE WHEN state = 'needs_handover' THEN 'needs_handover' END
             WHEN lock.conflict IS NOT NULL THEN 'blocked'
             WHEN lock.available_at > clock.now THEN 'delayed'
-            WHEN lock.last_waiter_id IS NOT NULL THEN CASE WHEN state = 'needs_handover' THEN 'needs_handover' END
+            WHEN state = 'needs_handover' THEN 'needs_handover'
+            WHEN lock.last_waiter_id IS NOT NULL THEN NULL
             WHEN lock.session_expires_at <= clock.now THEN NULL
             WHEN lock.state NOT IN ('open', 'recognised') THEN NULL
             WHEN lock.space_is_full THEN 'space_full'

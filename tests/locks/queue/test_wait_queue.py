@@ -190,7 +190,7 @@ def test_a_locked_row_does_not_block_requests_for_other_names(
             other = asyncio.create_task(
                 queue.acquire(request_for("other", owner="other"), wait_seconds=30, disconnected=connected())
             )
-            await async_until(lambda: queued_owners() == ["other"])
+            await async_until(lambda: sorted(queued_owners()) == ["other", "waiter"])
             assert (await blocked).result.verdict == "held"
         other.cancel()
 
@@ -243,16 +243,19 @@ def deliver_while_it_leaves(hold_lock, backends, queued_owners, monkeypatch):
     monkeypatch.setattr(wait_queue_module, "LOCK_TIMEOUT", f"{MAX_WAIT}s")
     monkeypatch.setattr(shared_connection, "STATEMENT_TIMEOUT", MAX_WAIT)
     release_lock = hold_lock()
-    commits = threading.Event()
+    released, commits = threading.Event(), threading.Event()
 
     def hand_over() -> None:
         with transaction.atomic():
             release_lock()
+            released.set()
             commits.wait(MAX_WAIT)
 
-    async def deliver() -> None:
+    async def deliver(leave: Callable[[], Any]) -> None:
         handing = asyncio.create_task(asyncio.to_thread(in_thread(hand_over)))
         try:
+            await async_until(released.is_set)
+            leave()
             await async_until(lambda: backends(waiting=True))
             with frozen(*backends()):
                 commits.set()
@@ -271,8 +274,7 @@ def test_a_lease_delivered_while_the_client_disconnects_is_returned(
         disconnected = connected()
         acquiring = asyncio.create_task(queue.acquire(request_for(), wait_seconds=30, disconnected=disconnected))
         await async_until(queued_owners)
-        asyncio.get_running_loop().call_later(0.1, disconnected.set_result, None)
-        await deliver_while_it_leaves()
+        await deliver_while_it_leaves(lambda: disconnected.set_result(None))
         with pytest.raises(ClientDisconnected):
             await acquiring
 

@@ -135,11 +135,10 @@ $$;
 --   delayed         no lease does, but a lock in its cooldown, until `available_at`
 --   needs_handover  leases that overlap are over but not ended, or an earlier waiter can be handed its lock
 --
--- `handed_lease_id` is a lease that the request has been handed already, `queue_seq` its place in the queue: only waiters
--- before it count, or all if it has none.
+-- `handed_lease_id` is a lease that the request has been handed already. All waiters are earlier than the request.
 CREATE FUNCTION octo_conflict(
     space bigint, namespaces jsonb, names text[], is_alone boolean,
-    handed_lease_id uuid DEFAULT NULL, queue_seq bigint DEFAULT NULL
+    handed_lease_id uuid DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     guarded CONSTANT text[] := ARRAY(SELECT name FROM unnest(names) AS name WHERE namespaces ? octo_namespace(name));
@@ -173,7 +172,6 @@ BEGIN
         SELECT FROM unnest(lows, highs) AS range (low, high)
         JOIN octo_present_waiters(octo_conflict.space) AS waiter
             ON waiter.name >= range.low COLLATE "C" AND waiter.name < range.high COLLATE "C"
-            AND (octo_conflict.queue_seq IS NULL OR waiter.queue_seq < octo_conflict.queue_seq)
     ) THEN
         RETURN NULL;
     END IF;
@@ -182,7 +180,6 @@ BEGIN
         SELECT present.id, present.name, present.queue_seq
         FROM octo_present_waiters(octo_conflict.space) AS present
         WHERE namespaces ? octo_namespace(present.name)
-          AND (octo_conflict.queue_seq IS NULL OR present.queue_seq < octo_conflict.queue_seq)
     ),
     ahead AS (
         SELECT waiter.*
@@ -199,7 +196,7 @@ BEGIN
     FROM (SELECT DISTINCT name FROM ahead) AS ahead
     CROSS JOIN LATERAL octo_overlapping_ranges(namespaces, ahead.name) AS range;
     RETURN coalesce(
-        octo_blockers(space, lows, highs, '{}', handed_lease_id), '{"verdict": "needs_handover", "blocked_by": []}');
+        octo_blockers(space, lows, highs, '{}', NULL), '{"verdict": "needs_handover", "blocked_by": []}');
 END
 $$;
 
