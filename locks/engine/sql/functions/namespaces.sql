@@ -121,7 +121,7 @@ RETURNS jsonb LANGUAGE sql VOLATILE AS $$
         SELECT lock.*, lock.ends_at > clock_timestamp() IS TRUE AS is_live,
                row_number() OVER (ORDER BY lock.ends_at > clock_timestamp() IS TRUE DESC, lock.acquired_at, lock.id) AS nth
         FROM octo_closed_locks(octo_blockers.space, lows, highs) AS lock
-        WHERE lock.name <> ALL (names) AND lock.lease_id IS DISTINCT FROM octo_blockers.handed_lease_id
+        WHERE lock.name <> ALL (names) AND coalesce(lock.lease_id <> octo_blockers.handed_lease_id, true)
     ) AS closed
     HAVING count(*) > 0
 $$;
