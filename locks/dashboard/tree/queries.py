@@ -39,6 +39,8 @@ class Tree:
     namespace: str
     root: Folder
     is_complete: bool
+    # Of the database; None if there are no names.
+    now: datetime | None
     # Those shown: the children of open folders, each after its parent.
     folders: list[Folder]
 
@@ -58,7 +60,8 @@ def tree(*, space: Space, namespace: str, opened: Collection[str]) -> Tree:
     for folder in _walk(root, opened):
         folder.is_open = True
     return Tree(
-        namespace=namespace, root=root, is_complete=len(rows) < MAX_NAMES, folders=list(_shown(root)),
+        namespace=namespace, root=root, is_complete=len(rows) < MAX_NAMES, now=rows[0].now if rows else None,
+        folders=list(_shown(root)),
     )  # fmt: skip
 
 

@@ -195,7 +195,7 @@ class Namespaces(RuleBasedStateMachine):
 
 @pytest.mark.usefixtures("committed")
 def test_no_two_names_that_overlap_are_held_and_the_queue_is_served_in_its_order():
-    run_state_machine_as_test(Namespaces, settings=settings(max_examples=40, stateful_step_count=30, deadline=None))
+    run_state_machine_as_test(Namespaces, settings=settings(max_examples=100, stateful_step_count=30, deadline=None))
     # Letting time pass moves the locks into the past, and not the history.
     problems = {found.problem for found in run(verify()).contradictions}
     assert problems <= {"was acquired at another time than the lock says"}
