@@ -30,6 +30,8 @@ class Acquired(msgspec.Struct):
     requests_per_second: int | None
     # Live leases of names that overlap, if the name is of a namespace and was not acquired.
     blocked_by: list[dict[str, Any]] | None = None
+    # The entry in the queue, if the request waits.
+    waiter_id: int | None = None
 
 
 class Claimed(msgspec.Struct):

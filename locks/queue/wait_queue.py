@@ -3,7 +3,9 @@ disconnects."""
 
 import asyncio
 import contextlib
+import itertools
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid4
@@ -66,13 +68,15 @@ class WaitQueue:
     def __init__(self) -> None:
         self.server_id: UUID = uuid4()
         self._waiters: dict[int, PendingWaiter] = {}
-        # Handed to a waiter that is not registered yet or any more: delivered to it, or returned.
-        self._unclaimed: dict[int, results.Handover] = {}
+        # Handed to a waiter that is not registered yet or any more: delivered to it, or returned. The number says which
+        # of the statements that let requests join began before: one of those may have given the waiter its place.
+        self._unclaimed: dict[int, tuple[int, results.Handover]] = {}
+        self._numbers = itertools.count()
+        self._joining: set[int] = set()
         self._arrivals: deque[tuple[requests.Enqueue, asyncio.Future[results.Enqueued]]] = deque()
         self._enqueue_task: asyncio.Task[None] | None = None
         # Free locks with waiters, to be handed over.
         self._free: set[results.LockKey] = set()
-        self._is_enqueuing = False
         self._is_closed = False
         self._connection = SharedConnection(purpose="wait queue", lock_timeout=LOCK_TIMEOUT)
         self._worker = QueueWorker(
@@ -83,16 +87,38 @@ class WaitQueue:
     def __len__(self) -> int:
         return len(self._waiters)
 
+    def wait_options(self, seconds: float) -> dict[str, Any]:
+        """The fields of a request that joins the queue in this process."""
+        return {"server_id": self.server_id, "wait_ms": round(max(seconds, 0) * 1000) + 1}
+
+    @contextlib.contextmanager
+    def joining(self) -> Iterator[None]:
+        """While a statement runs that may give requests their places. They have to be registered before another task
+        runs: until then, leases that are handed to them are kept."""
+        number = next(self._numbers)
+        self._joining.add(number)
+        try:
+            yield
+        finally:
+            self._joining.remove(number)
+
     async def acquire(
-        self, request: requests.Acquire, *, wait_seconds: float, disconnected: "asyncio.Future[None]"
-    ) -> WaitResult[results.Acquired]:
-        """For one name. Raises ClientDisconnected, ShuttingDown and Unavailable."""
+        self, request: requests.Acquire, *, wait_seconds: float, disconnected: "asyncio.Future[None]",
+        waiter_id: int | None = None,
+    ) -> WaitResult[results.Acquired]:  # fmt: skip
+        """For one name. `waiter_id` is the place that the request has already. Raises ClientDisconnected, ShuttingDown
+        and Unavailable."""
         timer = _Timer(wait_seconds)
-        queue_seq: int | None = None
+        queue_seq = waiter_id
+        request.server_id = request.wait_ms = None
+        if waiter_id is not None:
+            self._register(waiter_id)
         while True:
             entry = await self._enqueue(
-                request, timer, disconnected, queue_seq=queue_seq, is_requeue=queue_seq is not None
-            )
+                request, timer, disconnected, queue_seq=queue_seq, waiter_id=waiter_id,
+                is_requeue=waiter_id is None and queue_seq is not None,
+            )  # fmt: skip
+            waiter_id = None
             position = None
             if entry.waiter_id is not None:
                 queue_seq = entry.queue_seq
@@ -173,14 +199,23 @@ class WaitQueue:
 
     async def _enqueue(
         self, request: requests.Acquire, timer: "_Timer", disconnected: "asyncio.Future[None]", *,
-        queue_seq: int | None, is_requeue: bool,
+        queue_seq: int | None, is_requeue: bool, waiter_id: int | None = None,
     ) -> results.Enqueued:  # fmt: skip
         """Tries until it has an entry, or another verdict than that the row is locked, or the time is up."""
         pause = MIN_PAUSE_SECONDS
         while True:
-            entry = await self._enqueue_in_batch(
-                request, seconds=timer.remaining, queue_seq=queue_seq, is_requeue=is_requeue
-            )
+            try:
+                entry = await self._enqueue_in_batch(
+                    request, seconds=timer.remaining, queue_seq=queue_seq, waiter_id=waiter_id, is_requeue=is_requeue
+                )
+            except BaseException:
+                self._forget(waiter_id)
+                raise
+            if entry.verdict == Verdict.UNKNOWN:
+                # It was handed over already, or the queue worker's check finds that it is lost.
+                entry.waiter_id, entry.queue_seq = waiter_id, queue_seq or 0
+            elif entry.waiter_id is None:
+                self._forget(waiter_id)
             if entry.verdict != Verdict.ROW_LOCKED or entry.waiter_id is not None or timer.remaining <= 0:
                 return entry
             queue_seq = entry.queue_seq
@@ -190,16 +225,20 @@ class WaitQueue:
                 raise ClientDisconnected
 
     async def _enqueue_in_batch(
-        self, request: requests.Acquire, *, seconds: float, queue_seq: int | None, is_requeue: bool
+        self,
+        request: requests.Acquire,
+        *,
+        seconds: float,
+        queue_seq: int | None,
+        waiter_id: int | None,
+        is_requeue: bool,
     ) -> results.Enqueued:
         if not self._is_closed:
             await self._worker.ensure_running()
         if self._is_closed:
             raise ShuttingDown
-        arrival = requests.Enqueue(
-            **msgspec.structs.asdict(request), server_id=self.server_id, wait_ms=round(max(seconds, 0) * 1000) + 1,
-            queue_seq=queue_seq, is_requeue=is_requeue,
-        )  # fmt: skip
+        options = msgspec.structs.asdict(request) | self.wait_options(seconds)
+        arrival = requests.Enqueue(**options, queue_seq=queue_seq, waiter_id=waiter_id, is_requeue=is_requeue)
         return await asyncio.shield(self._arrive(arrival))
 
     def _arrive(self, arrival: requests.Enqueue) -> "asyncio.Future[results.Enqueued]":
@@ -213,22 +252,24 @@ class WaitQueue:
         """In batches: what arrives while a statement runs is in the next one."""
         while self._arrivals:
             batch = [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MAX_BATCH_SIZE))]
-            self._is_enqueuing = True
             try:
                 if self._is_closed:
                     raise ShuttingDown
-                rows = await self._connection.run(enqueue([arrival for arrival, _ in batch]))
+                with self.joining():
+                    rows = await self._connection.run(enqueue([arrival for arrival, _ in batch]))
             except Exception as error:
                 for _, entry in batch:
                     entry.set_exception(error)
                     # That of a request which only had to be marked is not read.
                     entry.exception()
                 continue
-            finally:
-                self._is_enqueuing = False
             for (arrival, entry), row in zip(batch, rows, strict=True):
-                if arrival.waiter_id is None and row.waiter_id is not None:
-                    self._register(arrival, row)
+                if row.waiter_id is not None:
+                    self._mark_replaced(row)
+                    if arrival.waiter_id is None:
+                        self._register(row.waiter_id)
+                    if row.verdict == Verdict.ROW_LOCKED:
+                        self._mark_later(arrival, row)
                 if row.is_free and row.space_id is not None:
                     self._free.add(results.LockKey(row.space_id, arrival.name))
                 entry.set_result(row)
@@ -243,17 +284,25 @@ class WaitQueue:
         with contextlib.suppress(Unavailable):
             await self._connection.run(hand_over_names(free))
 
-    def _register(self, arrival: requests.Enqueue, row: results.Enqueued) -> None:
-        assert row.waiter_id is not None
-        self._mark_replaced(row)
-        waiter = PendingWaiter(asyncio.get_running_loop().create_future())
-        self._waiters[row.waiter_id] = waiter
-        handover = self._unclaimed.pop(row.waiter_id, None)
+    def _register(self, waiter_id: int) -> None:
+        waiter = self._waiters[waiter_id] = PendingWaiter(asyncio.get_running_loop().create_future())
+        _, handover = self._unclaimed.pop(waiter_id, (0, None))
         if handover is not None:
             waiter.handover.set_result(handover)
         elif self._is_closed:
             waiter.shut_down()
-        elif row.verdict == Verdict.ROW_LOCKED:
+
+    def _forget(self, waiter_id: int | None) -> None:
+        """A request that was registered and does not wait. A lease that it is handed all the same is returned."""
+        waiter = None if waiter_id is None else self._waiters.pop(waiter_id, None)
+        if waiter is not None and waiter.handover.done() and not waiter.handover.exception():
+            handover = waiter.handover.result()
+            if handover is not None:
+                self._deliver(handover)
+
+    def _mark_later(self, arrival: requests.Enqueue, row: results.Enqueued) -> None:
+        waiter = None if row.waiter_id is None else self._waiters.get(row.waiter_id)
+        if waiter is not None and waiter.marking is None and not self._is_closed:
             waiter.marking = asyncio.create_task(self._mark(arrival, row))
 
     def _mark_replaced(self, row: results.Enqueued) -> None:
@@ -272,7 +321,6 @@ class WaitQueue:
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
             with contextlib.suppress(Unavailable):
                 entry = await asyncio.shield(self._arrive(arrival))
-        self._mark_replaced(entry)
         if entry.verdict not in (Verdict.WAITING, Verdict.UNKNOWN):
             # Its entry was removed. If it is unknown, it was handed over, or the queue worker's check finds out.
             self._mark_lost(arrival.waiter_id)
@@ -337,7 +385,7 @@ class WaitQueue:
             await self._end_leases(handover)
         except BaseException:
             # The queue worker tries again; otherwise the lock would stay held for its TTL.
-            self._unclaimed[handover.waiter_id] = handover
+            self._keep(handover)
             raise
 
     async def _end_leases(self, *handovers: results.Handover) -> None:
@@ -353,20 +401,25 @@ class WaitQueue:
             await self._connection.run(end_and_hand_over(batch))
 
     async def _return_unclaimed_leases(self) -> None:
-        """Not while requests are being enqueued: a lease may belong to one that is not registered yet."""
-        if self._is_enqueuing:
-            return
-        unclaimed, self._unclaimed = self._unclaimed, {}
+        """Not those that may belong to a request which is not registered yet."""
+        oldest = min(self._joining, default=None)
+        unclaimed = [handover for number, handover in self._unclaimed.values() if oldest is None or number < oldest]
+        for handover in unclaimed:
+            del self._unclaimed[handover.waiter_id]
         try:
-            await self._end_leases(*unclaimed.values())
+            await self._end_leases(*unclaimed)
         except BaseException:
-            self._unclaimed = unclaimed | self._unclaimed
+            for handover in unclaimed:
+                self._keep(handover)
             raise
+
+    def _keep(self, handover: results.Handover) -> None:
+        self._unclaimed[handover.waiter_id] = next(self._numbers), handover
 
     def _deliver(self, handover: results.Handover) -> None:
         waiter = self._waiters.get(handover.waiter_id)
         if waiter is None or waiter.handover.done():
-            self._unclaimed[handover.waiter_id] = handover
+            self._keep(handover)
         else:
             waiter.handover.set_result(handover)
 

@@ -203,7 +203,8 @@ marked AS (
 space_to_mark AS MATERIALIZED (
     SELECT space.id
     FROM octo_space AS space
-    WHERE space.id = ANY (ARRAY(SELECT space_id FROM placed WHERE is_namespaced))
+    WHERE space.id = ANY (ARRAY(
+        SELECT space_id FROM decision WHERE is_namespaced AND verdict IN ('waiting', 'row_locked')))
       AND coalesce(space.namespace_queue_until < statement_timestamp() + interval '2 minutes', true)
     FOR NO KEY UPDATE SKIP LOCKED
 ),

@@ -59,6 +59,9 @@ class WaitingServer:
                 " WHERE id = %s",
                 [self.id],
             )
+            cursor.execute(
+                "UPDATE octo_waiter SET enqueued_at = enqueued_at - interval '1 second' WHERE server_id = %s", [self.id]
+            )
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@
 -- snapshot of its caller shows. So the queue is read as it is while the lock is locked, and a waiter that joined while the
 -- caller waited for that lock counts. FOR UPDATE skips waiters that have left meanwhile.
 --
--- A waiter is present while its server process sends heartbeats. The interval is HEARTBEAT_TIMEOUT_SECONDS in
--- locks/engine/handover.py.
+-- A waiter is present for HEARTBEAT_TIMEOUT_SECONDS (locks/engine/handover.py) after a heartbeat of its server process, and
+-- after its own arrival, which may come before the first heartbeat.
 CREATE FUNCTION octo_hand_to_first_waiter(
     space bigint, lock_name text, now timestamptz, space_archived_at timestamptz, ending_session uuid
 ) RETURNS TABLE (
@@ -29,10 +29,9 @@ BEGIN
           AND candidate.name = octo_hand_to_first_waiter.lock_name
           AND candidate.handed_lease_id IS NULL
           AND candidate.deadline_at > octo_hand_to_first_waiter.now
-          AND EXISTS (
-              SELECT FROM octo_server_process AS server
-              WHERE server.id = candidate.server_id
-                AND server.last_heartbeat_at > octo_hand_to_first_waiter.now - interval '900 milliseconds')
+          AND greatest(candidate.enqueued_at, (
+              SELECT server.last_heartbeat_at FROM octo_server_process AS server WHERE server.id = candidate.server_id
+          )) > octo_hand_to_first_waiter.now - interval '900 milliseconds'
           AND octo_token_is_valid(
               token.revoked_at, token.expires_at, octo_hand_to_first_waiter.space_archived_at,
               octo_hand_to_first_waiter.now)

@@ -49,7 +49,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     ) AS overlapping (low, high, covers)
 $$;
 
--- The requests that wait in a space and can be handed a lock, as in end_and_hand_over.sql.
+-- The requests that wait in a space and can be handed a lock, by the rules of octo_hand_to_first_waiter.
 CREATE FUNCTION octo_present_waiters(space bigint) RETURNS SETOF octo_waiter LANGUAGE sql STABLE AS $$
     SELECT waiter.*
     FROM octo_waiter AS waiter
@@ -58,10 +58,9 @@ CREATE FUNCTION octo_present_waiters(space bigint) RETURNS SETOF octo_waiter LAN
     WHERE waiter.space_id = octo_present_waiters.space
       AND waiter.handed_lease_id IS NULL
       AND waiter.deadline_at > clock_timestamp()
-      AND EXISTS (
-          SELECT FROM octo_server_process AS server
-          WHERE server.id = waiter.server_id
-            AND server.last_heartbeat_at > statement_timestamp() - interval '900 milliseconds')
+      AND greatest(waiter.enqueued_at, (
+          SELECT server.last_heartbeat_at FROM octo_server_process AS server WHERE server.id = waiter.server_id
+      )) > clock_timestamp() - interval '900 milliseconds'
       AND octo_token_is_valid(token.revoked_at, token.expires_at, space.archived_at, clock_timestamp())
       AND 'locks:write' = ANY (token.scopes)
       AND octo_name_matches_prefixes(waiter.name, token.prefixes)
