@@ -25,8 +25,14 @@ HEARTBEAT_SECONDS = 0.2
 
 
 def end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
-    """One statement, and another for locks that were bound meanwhile to a session that is newer. Returns results in
-    batch order."""
+    """One statement, and others for locks that were bound meanwhile to a session that is newer and for names of
+    namespaces. Returns results in batch order."""
+    rows = yield from _end_and_hand_over(batch)
+    yield from _serve_spaces(rows, [request.name for request in batch])
+    return rows
+
+
+def _end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
     decided: dict[int, results.EndedAndHandedOver] = {}
     pending = dict(enumerate(batch))
     for _round in range(MAX_ROUNDS):
@@ -52,6 +58,28 @@ def handover_request(request: requests.Caller, name: str) -> requests.EndAndHand
     )
 
 
+def _serve_spaces(rows: Iterable[results.EndedAndHandedOver], names: Sequence[str] = ()) -> Operation[None]:
+    for space_id in {space_id for row in rows for space_id in row.spaces_to_serve or ()}:
+        yield from serve_namespaces(space_id, names)
+
+
+def serve_namespaces(space_id: int, names: Sequence[str] = ()) -> Operation[None]:
+    """Hands over names of namespaces whose turn it is. Leases that are over and overlap with them, or with the given
+    names, are ended before that."""
+    keys: list[results.NamespaceHandover] = yield statements.NAMESPACE_HANDOVERS, [space_id, list(names)]
+    # Statements of their own, since the second has to see what the first has changed.
+    for serves_queue in (False, True):
+        batch = [
+            requests.EndAndHandOver(
+                digest=None, channel="task", space_id=space_id, name=key.name, serves_queue=serves_queue
+            )
+            for key in keys
+            if key.serves_queue == serves_queue
+        ]
+        if batch:
+            yield from _end_and_hand_over(batch)
+
+
 def hand_over_names(keys: Iterable[results.LockKey]) -> Operation[int]:
     """Ends the leases of these names that are over, and hands the locks over. Returns the number of names."""
     batch = [
@@ -68,6 +96,7 @@ def end_session(request: requests.SessionRef) -> Operation[results.SessionEnded]
     session_end = requests.EndAndHandOver(**msgspec.structs.asdict(request), end_mode="session")
     row: results.EndedAndHandedOver
     (row,) = yield statements.END_AND_HAND_OVER, [encode([session_end])]
+    yield from _serve_spaces([row])
     return results.SessionEnded(row.verdict, request.session_id, row.now, row.space_id, row.requests_per_second)
 
 
@@ -76,7 +105,15 @@ def enqueue(batch: Sequence[requests.Enqueue]) -> Operation[list[results.Enqueue
     request has to come back with its `waiter_id`; if the lock `is_free`, it has to be handed over."""
     for index, request in enumerate(batch):
         request.index = index
-    return (yield statements.ENQUEUE, [encode(batch)])
+    rows: list[results.Enqueued] = yield statements.ENQUEUE, [encode(batch)]
+    missing = [batch[row.index] for row in rows if row.verdict == Verdict.ROW_MISSING]
+    if not missing:
+        return rows
+    for request in missing:
+        yield statements.INSERT_MISSING, [encode({"digest": request.digest, "names": [request.name]})]
+    inserted: list[results.Enqueued] = yield statements.ENQUEUE, [encode(missing)]
+    decided = [row for row in rows if row.verdict != Verdict.ROW_MISSING]
+    return sorted(decided + inserted, key=lambda row: row.index)
 
 
 def dequeue(waiters: Sequence[int], *, server_id: UUID | None = None) -> Operation[list[results.Dequeued]]:
@@ -120,8 +157,11 @@ def claim_handovers(server_id: UUID) -> Operation[list[results.Handover]]:
 def hand_over_free_names(server_id: UUID) -> Operation[int]:
     """Hands over the locks that requests at this server process wait for and that became free by time alone. The sweep
     does the same for all, but less often."""
-    keys = yield statements.FREE_NAMES_WITH_WAITERS, [server_id]
-    return (yield from hand_over_names(keys))
+    free: list[results.FreeName] = yield statements.FREE_NAMES_WITH_WAITERS, [server_id]
+    for key in free:
+        if key.name is None:
+            yield from serve_namespaces(key.space_id)
+    return (yield from hand_over_names(results.LockKey(key.space_id, key.name) for key in free if key.name is not None))
 
 
 def waiters_of(server_id: UUID) -> Operation[list[int]]:

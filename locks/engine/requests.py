@@ -41,11 +41,21 @@ class LeaseOptions(Caller, kw_only=True):
 
 
 class Acquire(LeaseOptions):
-    """With `wait_ms` the request joins the queue, at that server process, if it does not get the lock."""
+    """With `wait_ms` the request joins the queue, at that server process, if it does not get the lock. If it `is_alone`
+    in its batch, it may wait for the guard of a namespace; the engine sets that."""
 
     name: str
     server_id: UUID | None = None
     wait_ms: int | None = None
+    is_alone: bool = False
+
+
+class Check(Caller):
+    """The caller's own leases, by their ids or their session, cover names and block none."""
+
+    names: list[str]
+    lease_ids: list[UUID]
+    session_id: UUID | None
 
 
 class ClaimNext(LeaseOptions):
@@ -83,7 +93,8 @@ class Release(Caller):
 class EndAndHandOver(Caller, kw_only=True):
     """Ends a lease that is over and hands the lock over; with an `end_mode`, also one that is not over. By a token
     for its own space or, without a digest, by an actor that was authorised for `space_id` before. With end_mode
-    `session`, alone in its batch, a session and all locks bound to it."""
+    `session`, alone in its batch, a session and all locks bound to it. If it `serves_queue`, the name is of a namespace
+    of `space_id` and is handed over if it is its turn in the space."""
 
     name: str = ""
     session_id: UUID | None = None
@@ -98,6 +109,7 @@ class EndAndHandOver(Caller, kw_only=True):
     actor_name: str | None = None
     # Stored with the event, for example the bulk release that it belongs to.
     detail: dict[str, int | str] | None = None
+    serves_queue: bool = False
     # With end_mode `leave`: when the waiter claimed the lease, if it did.
     renewed_at: datetime | None = None
 

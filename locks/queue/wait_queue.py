@@ -154,7 +154,11 @@ class WaitQueue:
             handed = None
             if rows[0].verdict != Verdict.HELD or timer.remaining <= 0:
                 return WaitResult(rows, timer.waited_ms, position)
-            blocking = min(row.name for row in rows if row.is_blocking)
+            names = [row.name for row in rows if row.is_blocking or row.is_overlapped]
+            if not names:
+                # What overlapped with them has ended a moment ago.
+                continue
+            blocking = min(names)
             entry = await self._enqueue(
                 _single(request, blocking), timer, disconnected, queue_seq=queue_seq, is_requeue=blocking == queued_for
             )

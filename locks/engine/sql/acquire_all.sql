@@ -12,6 +12,9 @@
 -- `handed_lease_id` is the lease of one of the names that was handed over to this request while it waited: it becomes one
 -- of the leases if the others are free, and is not changed otherwise. Names that may have waiters, and leases that seem
 -- to have ended with their session, get `needs_handover` as in acquire.sql; they are the ones that `is_blocking`.
+--
+-- Names of namespaces are granted only if no other name overlaps (`conflict`, see functions/namespaces.sql). It is not looked
+-- for if the snapshot shows all names as recognised; if one of those has ended meanwhile, the verdict is `retry`.
 WITH auth AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
@@ -57,8 +60,22 @@ blocked AS MATERIALIZED (
         count(*) FILTER (WHERE state IN ('held', 'delayed', 'needs_handover')) > 0 AS by_others,
         count(*) FILTER (WHERE state = 'needs_handover') > 0 AS needs_handover,
         count(*) FILTER (WHERE state = 'open') AS to_acquire,
-        count(*) = count(lock_id) AS all_have_rows
+        count(*) = count(lock_id) AS all_have_rows,
+        coalesce(bool_and(state = 'recognised'), false) AS all_recognised
     FROM snapshot
+),
+conflict AS MATERIALIZED (
+    SELECT octo_conflict(
+        auth.space_id, auth.namespaces, ARRAY(SELECT name FROM requested), true, auth.handed_lease_id) AS conflict
+    FROM auth
+    CROSS JOIN blocked
+    WHERE NOT blocked.all_recognised AND (SELECT verdict IS NULL FROM refusal)
+),
+overlapped AS MATERIALIZED (
+    SELECT octo_blocked_names(auth.space_id, auth.namespaces, ARRAY(SELECT name FROM requested)) AS names
+    FROM auth
+    CROSS JOIN conflict
+    WHERE conflict.conflict IS NOT NULL
 ),
 room AS MATERIALIZED (
     SELECT
@@ -86,7 +103,7 @@ locked AS MATERIALIZED (
         ) AS available_at
     FROM snapshot
     JOIN octo_lock AS lock ON lock.id = snapshot.lock_id
-    WHERE (SELECT all_have_rows AND NOT by_others FROM blocked)
+    WHERE (SELECT all_have_rows AND NOT by_others FROM blocked) AND (SELECT conflict IS NULL FROM conflict) IS NOT FALSE
     ORDER BY lock.name
     FOR NO KEY UPDATE OF lock
 ),
@@ -126,7 +143,8 @@ verdict AS MATERIALIZED (
         CASE
             WHEN count(*) = 0 OR count(state) < (SELECT count(*) FROM requested) THEN NULL
             WHEN bool_and(state IN ('own', 'recognised')) THEN 'recognised'
-            WHEN bool_and(state IN ('free', 'handed', 'own')) THEN 'acquired'
+            WHEN bool_and(state IN ('free', 'handed', 'own')) THEN
+                CASE WHEN bool_or(state = 'free') AND (SELECT all_recognised FROM blocked) THEN NULL ELSE 'acquired' END
             WHEN bool_or(state = 'idempotency_conflict') THEN 'idempotency_conflict'
             WHEN bool_and(state IN ('space_full', 'own')) THEN 'space_full'
             ELSE 'held'
@@ -197,14 +215,18 @@ recorded AS (
 SELECT
     CASE
         WHEN refusal.verdict IS NOT NULL THEN refusal.verdict
+        WHEN conflict.conflict ->> 'verdict' = 'names_overlap' THEN 'names_overlap'
+        WHEN conflict.conflict ->> 'verdict' IN ('held', 'delayed') THEN 'held'
         WHEN blocked.needs_handover THEN 'needs_handover'
         WHEN blocked.by_others THEN 'held'
+        WHEN conflict.conflict IS NOT NULL THEN 'needs_handover'
         WHEN room.is_full AND verdict.verdict IS NULL THEN 'space_full'
         ELSE coalesce(verdict.verdict, 'retry')
     END AS verdict,
     requested.name,
     CASE
-        WHEN blocked.needs_handover THEN snapshot.state = 'needs_handover'
+        WHEN blocked.needs_handover AND coalesce(conflict.conflict ->> 'verdict', 'needs_handover') = 'needs_handover'
+            THEN snapshot.state = 'needs_handover'
         ELSE coalesce(
             coalesce(decision.state, snapshot.state) IN ('held', 'delayed')
             OR (decision.state = 'recognised' AND verdict.verdict = 'held'), false)
@@ -225,9 +247,13 @@ SELECT
     auth.space_id,
     auth.max_ttl_seconds,
     auth.max_metadata_length,
-    auth.requests_per_second
+    auth.requests_per_second,
+    coalesce((SELECT names ? requested.name FROM overlapped), false) AS is_overlapped,
+    conflict.conflict -> 'blocked_by' AS blocked_by,
+    (conflict.conflict ->> 'available_at')::timestamptz AS blocked_until
 FROM auth
 CROSS JOIN refusal
+LEFT JOIN conflict ON true
 CROSS JOIN verdict
 CROSS JOIN blocked
 CROSS JOIN room

@@ -18,6 +18,11 @@
 -- row is marked (`last_waiter_id`), and for those that the snapshot shows a waiter of. A waiter that is neither has
 -- joined since the snapshot, is not marked yet, and hands the lock over itself when it is (enqueue.sql).
 --
+-- Namespaces. A name of a namespace (functions/namespaces.sql) is not handed over when it becomes free, but by a request that
+-- `serves_queue`, if it is the turn of its first waiter: octo_next_waiter takes the guard of the space, before any row is
+-- locked, and looks for other names that overlap. `spaces_to_serve` are the spaces, of the whole statement, in which requests
+-- for other names may be next. Such a request has no digest, and all of a batch are for one space.
+--
 -- A lease that is handed over is like any other, except that it expires soon unless it is claimed (claim_handover.sql).
 --
 -- Lock order, in every statement: locks by (space, name), then sessions by id, then waiters. A statement that waits for a
@@ -36,6 +41,9 @@ WITH auth AS MATERIALIZED (
         CASE WHEN request.digest IS NULL AND request.end_mode <> 'leave' THEN request.actor_kind ELSE 'token' END
             AS actor_kind,
         auth.requests_per_second,
+        coalesce(auth.namespaces, space.namespaces) ? octo_namespace(request.name) AS is_namespaced,
+        CASE WHEN request.serves_queue AND space.namespaces ? octo_namespace(request.name)
+             THEN octo_next_waiter(space.id, space.namespaces, request.name) END AS next_waiter_id,
         CASE
             WHEN request.digest IS NOT NULL THEN auth.refusal
             WHEN request.end_mode IS DISTINCT FROM 'session' AND space.id IS NULL THEN 'not_held'
@@ -43,7 +51,8 @@ WITH auth AS MATERIALIZED (
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, space_id bigint, actor_kind text, actor_id bigint, actor_name text, request_id text,
         channel text, address inet, name text COLLATE "C", end_mode text, lease_id uuid, expected_fencing_token bigint,
-        reason text, lock_delay_seconds int, detail jsonb, renewed_at timestamptz, session_id uuid
+        reason text, lock_delay_seconds int, detail jsonb, renewed_at timestamptz, session_id uuid,
+        serves_queue boolean
     )
     CROSS JOIN LATERAL octo_auth(
         request.digest,
@@ -71,7 +80,7 @@ snapshot AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT
         lock.*, first.channel AS first_channel,
-        first.request_id AS first_request_id, first.session_id AS ending_session_id
+        first.request_id AS first_request_id, first.session_id AS ending_session_id, first.next_waiter_id
     FROM (SELECT DISTINCT ON (id) * FROM snapshot ORDER BY id, index) AS first
     JOIN octo_lock AS lock ON lock.id = first.id
     ORDER BY lock.space_id, lock.name
@@ -114,6 +123,7 @@ session_expiry AS MATERIALIZED (
 state AS MATERIALIZED (
     SELECT
         locked.*, clock.now, space.team_id, space.archived_at,
+        space.namespaces ? octo_namespace(locked.name) AS is_namespaced,
         least(locked.expires_at, session.ended_at, session.expires_at) AS effective_expires_at,
         session.ended_at AS session_ended_at, session.expires_at AS session_expires_at,
         -- It was bound after the snapshot, to a session that is newer than the snapshot.
@@ -190,7 +200,8 @@ ended AS MATERIALIZED (
 free_lock AS MATERIALIZED (
     SELECT
         id, space_id, name, now, team_id, archived_at, fencing_token, last_waiter_id, delay_seconds, has_ended,
-        last_waiter_id IS NOT NULL OR EXISTS (
+        is_namespaced, NOT is_namespaced OR next_waiter_id IS NOT NULL AS may_be_handed,
+        last_waiter_id IS NOT NULL OR next_waiter_id IS NOT NULL OR EXISTS (
             SELECT FROM octo_waiter AS waiter
             WHERE waiter.space_id = outcome.space_id AND waiter.name = outcome.name AND waiter.handed_lease_id IS NULL
         ) AS may_have_waiters,
@@ -202,7 +213,13 @@ free_lock AS MATERIALIZED (
 handover AS MATERIALIZED (
     SELECT
         free_lock.id, free_lock.space_id, free_lock.name, free_lock.now, free_lock.team_id, free_lock.last_waiter_id,
-        free_lock.delay_seconds, free_lock.has_ended, free_lock.available_at, free_lock.is_open, first.*,
+        free_lock.delay_seconds, free_lock.has_ended, free_lock.available_at, free_lock.is_open,
+        free_lock.is_namespaced,
+        -- Of a name whose turn it is not, waiters that are present stay in the queue.
+        CASE WHEN free_lock.is_open AND free_lock.is_namespaced AND first.waiter_id IS NULL THEN ARRAY(
+            SELECT present.id FROM octo_present_waiters(free_lock.space_id) AS present WHERE present.name = free_lock.name
+        ) ELSE '{}' END AS staying_ids,
+        first.*,
         CASE WHEN first.waiter_id IS NULL THEN free_lock.fencing_token
              ELSE octo_next_fencing_token(free_lock.fencing_token, free_lock.now) END AS fencing_token,
         octo_holder_id(first.public_id, first.session_id) AS holder_id,
@@ -216,7 +233,7 @@ handover AS MATERIALIZED (
         SELECT *, may_have_waiters AND coalesce(available_at <= now, true) AS is_open FROM free_lock
     ) AS free_lock
     LEFT JOIN LATERAL octo_hand_to_first_waiter(
-        CASE WHEN free_lock.is_open THEN free_lock.space_id END, free_lock.name, free_lock.now, free_lock.archived_at,
+        CASE WHEN free_lock.is_open AND free_lock.may_be_handed THEN free_lock.space_id END, free_lock.name, free_lock.now, free_lock.archived_at,
         (SELECT id FROM ending_session)) AS first ON true
 ),
 -- The new lease where there is a waiter; all its columns are null where there is none.
@@ -232,7 +249,7 @@ updated AS (
         -- The queue may be longer than the waiter that got it. Without a waiter that is present there is no queue.
         last_waiter_id = CASE
             WHEN new.waiter_id IS NOT NULL THEN coalesce(new.last_waiter_id, new.waiter_id)
-            WHEN NOT new.is_open THEN new.last_waiter_id END
+            WHEN NOT new.is_open OR new.staying_ids <> '{}' THEN new.last_waiter_id END
     FROM handover AS new
     WHERE lock.id = new.id AND (new.has_ended OR new.is_open)
 ),
@@ -240,12 +257,12 @@ updated AS (
 removed AS (
     DELETE FROM octo_waiter AS waiter
     USING (
-        SELECT space_id, name, NULL::uuid AS lease_id FROM handover
+        SELECT space_id, name, NULL::uuid AS lease_id, staying_ids FROM handover
         WHERE is_open AND waiter_id IS NULL
         UNION ALL
-        SELECT space_id, name, lease_id FROM ended WHERE last_waiter_id IS NOT NULL
+        SELECT space_id, name, lease_id, '{}' FROM ended WHERE last_waiter_id IS NOT NULL
     ) AS gone
-    WHERE waiter.space_id = gone.space_id AND waiter.name = gone.name
+    WHERE waiter.id <> ALL (gone.staying_ids) AND waiter.space_id = gone.space_id AND waiter.name = gone.name
       AND waiter.handed_lease_id IS NOT DISTINCT FROM gone.lease_id
 ),
 ended_session AS (
@@ -354,6 +371,14 @@ SELECT
     lease.effective_expires_at AS expires_at,
     free_lock.available_at,
     recorded.id AS event_id,
+    (
+        SELECT array_agg(DISTINCT space_id)
+        FROM (
+            SELECT space_id FROM auth WHERE is_namespaced AND refusal IS NULL
+            UNION ALL
+            SELECT space_id FROM free_lock WHERE is_namespaced
+        ) AS freed
+    ) AS spaces_to_serve,
     notified.servers AS servers_notified,
     clock_timestamp() AS now,
     auth.space_id,

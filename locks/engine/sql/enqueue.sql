@@ -16,6 +16,10 @@
 -- all entries of the key: the newest stays, with the first place. Of several requests of a batch with one key, and if the
 -- queue has changed since the snapshot, the others are decided the next time. A request that lost its entry and comes
 -- back (`is_requeue`) takes nothing from a retry: the verdict is `superseded`.
+--
+-- A name of a namespace (functions/namespaces.sql) can be waited for although it is free, if another name that overlaps is
+-- not. The space is marked, so that the release of any name of its namespaces looks for waiters. A name without a row has
+-- to get one first: the verdict is `row_missing`.
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.name, request.server_id, request.wait_ms, request.queue_seq, request.waiter_id,
@@ -24,7 +28,8 @@ WITH auth AS MATERIALIZED (
         CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
-        auth.owner, auth.ttl_seconds, auth.token_id, auth.space_id, space.max_waiters_per_name, space.max_waiters
+        auth.owner, auth.ttl_seconds, auth.token_id, auth.space_id, space.max_waiters_per_name, space.max_waiters,
+        auth.namespaces ? octo_namespace(request.name) AS is_namespaced
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, request_id text, channel text, address inet, name text COLLATE "C", ttl_seconds int,
         metadata text, owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean,
@@ -192,10 +197,25 @@ marked AS (
         GROUP BY decision.lock_id
     ) AS latest
     WHERE lock.id = latest.lock_id
+),
+-- For longer than a request can wait, so that it is seldom updated. A space that another transaction is changing is skipped:
+-- its requests are then found by the check of their server process (free_names_with_waiters.sql).
+space_to_mark AS MATERIALIZED (
+    SELECT space.id
+    FROM octo_space AS space
+    WHERE space.id = ANY (ARRAY(
+        SELECT space_id FROM decision WHERE is_namespaced AND verdict IN ('waiting', 'row_locked')))
+      AND coalesce(space.namespace_queue_until < statement_timestamp() + interval '2 minutes', true)
+    FOR NO KEY UPDATE SKIP LOCKED
+),
+marked_space AS (
+    UPDATE octo_space AS space SET namespace_queue_until = statement_timestamp() + interval '5 minutes'
+    FROM space_to_mark
+    WHERE space.id = space_to_mark.id
 )
 SELECT
     request.index,
-    coalesce(decision.verdict, 'retry') AS verdict,
+    coalesce(decision.verdict, CASE WHEN auth.is_namespaced THEN 'row_missing' ELSE 'retry' END) AS verdict,
     coalesce(placed.new_id, decision.entry_id) AS waiter_id,
     CASE
         WHEN placed.index IS NOT NULL THEN placed.new_seq
@@ -208,6 +228,7 @@ SELECT
     decision.space_id,
     clock_timestamp() AS now
 FROM json_to_recordset($1::json) AS request (index int)
+LEFT JOIN auth USING (index)
 LEFT JOIN decision USING (index)
 LEFT JOIN placed USING (index)
 ORDER BY request.index
