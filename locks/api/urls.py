@@ -35,6 +35,7 @@ urlpatterns = [
     path("locks/<lockname:name>/renew", leases.RenewView.as_view()),
     path("locks/<lockname:name>/release", leases.ReleaseView.as_view()),
     path("locks/<lockname:name>/force-release", leases.ForceReleaseView.as_view()),
+    path("locks/<lockname:name>/acl", leases.AclView.as_view()),
     path("locks/<lockname:name>/watch", watch.WatchLockView.as_view()),
     path("locks/<lockname:name>/history", history.LockHistoryView.as_view()),
     path("locks/<lockname:name>", leases.LockView.as_view()),

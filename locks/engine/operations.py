@@ -110,6 +110,11 @@ def inspect(batch: Sequence[requests.Inspect]) -> Operation[list[results.Inspect
     return _run_batch(statements.INSPECT, batch)
 
 
+def set_acl(request: requests.SetAcl) -> Operation[results.AclSet]:
+    (row,) = yield statements.SET_ACL, [encode(request)]
+    return row  # type: ignore[no-any-return]  # rows are untyped
+
+
 def claim_next(request: requests.ClaimNext) -> Operation[results.Claimed]:
     parameters = [encode(request)]
     row: results.Claimed

@@ -38,6 +38,8 @@ class LeaseOptions(Caller, kw_only=True):
     # Of the Idempotency-Key, and of the whole request sent with it.
     idempotency_digest: str | None = None
     request_digest: str | None = None
+    # The access list that the lock gets, sorted; only acquire sets one.
+    acl: list[str] | None = None
 
 
 class Acquire(LeaseOptions):
@@ -64,6 +66,13 @@ class Enqueue(Acquire, kw_only=True):
     wait_ms: int
     queue_seq: int | None = None
     is_requeue: bool = False
+
+
+class SetAcl(Caller):
+    """Without a list, every token may acquire the lock again."""
+
+    name: str
+    acl: list[str] | None
 
 
 class Renew(Caller):

@@ -29,6 +29,7 @@ _FILES = (
     "effective_expiry",
     "lease_times",
     "same_holder",
+    "acl",
     "lock_snapshot",
     "event_entry",
     "expired_session",

@@ -40,6 +40,7 @@ CLAIM_NEXT = _load("claim_next", results.Claimed)
 RENEW = _load("renew", results.Renewed)
 RELEASE = _load("release", results.Released)
 INSPECT = _load("inspect", results.Inspected)
+SET_ACL = _load("set_acl", results.AclSet)
 LIST_LOCKS = _load("list_locks", results.Listed, prepared=False)
 END_AND_HAND_OVER = _load("end_and_hand_over", results.EndedAndHandedOver)
 

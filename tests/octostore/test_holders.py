@@ -70,12 +70,3 @@ def test_a_lease_belongs_to_its_token(call, space, verb):
     refused = call("POST", f"/locks/deploy/{verb}", {"lease_id": lease["lease_id"]}, token=other)
     assert (refused.status_code, refused.json()["code"]) == (400, "lease_not_current")
     assert call("GET", "/locks/deploy").json()["expires_at"] == lease["expires_at"]
-
-
-@pytest.mark.usefixtures("either_terms")
-@pytest.mark.parametrize("acl", [[], ["user:7"], ["token:abc"], {"acquire": ["user:7"]}])
-def test_an_access_list_is_refused_because_it_is_not_enforced(call, acl):
-    refused = call("POST", "/locks/deploy/acquire", {"acl": acl})
-    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_input")
-    assert call("GET", "/locks/deploy").json()["status"] == "free"
-    assert call("POST", "/locks/deploy/acquire", {"acl": None}).json()["status"] == "acquired"

@@ -82,6 +82,7 @@ locked AS MATERIALIZED (
     WHERE snapshot.state = 'open'
       AND (SELECT yes FROM may_acquire)
       AND lock.last_waiter_id IS NULL
+      AND octo_acl_allows(lock.acl, (SELECT token_id FROM auth))
       AND coalesce(
             octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds) <= clock_timestamp(), true)
     ORDER BY snapshot.index

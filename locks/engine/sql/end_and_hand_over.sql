@@ -191,7 +191,7 @@ ended AS MATERIALIZED (
 ),
 free_lock AS MATERIALIZED (
     SELECT
-        id, space_id, name, now, team_id, archived_at, fencing_token, last_waiter_id, delay_seconds, has_ended,
+        id, space_id, name, now, team_id, archived_at, fencing_token, last_waiter_id, delay_seconds, has_ended, acl,
         last_waiter_id IS DISTINCT FROM snapshot_last_waiter_id AS was_joined,
         CASE WHEN has_ended THEN octo_delay_end(ended_at, delay_seconds) ELSE available_at END AS available_at
     FROM outcome
@@ -237,6 +237,7 @@ handover AS MATERIALIZED (
           AND octo_token_is_valid(token.revoked_at, token.expires_at, free_lock.archived_at, free_lock.now)
           AND 'locks:write' = ANY (token.scopes)
           AND octo_name_matches_prefixes(waiter.name, token.prefixes)
+          AND octo_acl_allows(free_lock.acl, waiter.token_id)
           AND (waiter.session_id IS NULL OR EXISTS (
               SELECT FROM octo_session AS session
               WHERE session.id = waiter.session_id AND session.ended_at IS NULL AND session.expires_at > free_lock.now

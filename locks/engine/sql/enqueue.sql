@@ -43,7 +43,8 @@ locked AS MATERIALIZED (
     SELECT
         snapshot.*, lock.expires_at, lock.last_waiter_id,
         octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds) AS available_at,
-        lock.token_id = snapshot.token_id AND lock.idempotency_digest = snapshot.idempotency_digest AS is_own
+        lock.token_id = snapshot.token_id AND lock.idempotency_digest = snapshot.idempotency_digest AS is_own,
+        octo_acl_allows(lock.acl, snapshot.token_id) AS is_listed
     FROM snapshot
     JOIN octo_lock AS lock ON lock.id = snapshot.id
     ORDER BY snapshot.space_id, snapshot.name, snapshot.index
@@ -90,6 +91,7 @@ decision AS MATERIALIZED (
         counted.*,
         CASE
             WHEN is_own AND expires_at > now THEN 'retry'
+            WHEN NOT is_listed THEN 'retry'
             WHEN first_attempt_id IS NOT NULL THEN
                 CASE
                     WHEN first_attempt_digest IS DISTINCT FROM request_digest THEN 'idempotency_conflict'
