@@ -70,3 +70,32 @@ def test_a_lease_belongs_to_its_token(call, space, verb):
     refused = call("POST", f"/locks/deploy/{verb}", {"lease_id": lease["lease_id"]}, token=other)
     assert (refused.status_code, refused.json()["code"]) == (400, "lease_not_current")
     assert call("GET", "/locks/deploy").json()["expires_at"] == lease["expires_at"]
+
+
+@pytest.mark.usefixtures("either_terms")
+def test_a_session_and_its_lease_pass_to_the_rotated_token(call, space):
+    token = issue(space, "worker", "locks:read", "locks:write")
+    session = call("POST", "/sessions", {"ttl_seconds": 60}, token=token).json()["session_id"]
+    body = {"ttl_seconds": 60, "session_id": session, "ephemeral": True}
+    lease = call("POST", "/locks/deploy/acquire", body, token=token).json()
+    successor = call("POST", "/auth/token/rotate", token=token).json()["token"]
+    assert call("POST", f"/sessions/{session}/keepalive", token=successor).status_code == 200
+    assert call("GET", f"/sessions/{session}", token=successor).json()["lock_count"] == 1
+    assert [row["session_id"] for row in call("GET", "/sessions", token=successor).json()["sessions"]] == [session]
+    again = call("POST", "/locks/deploy/acquire", body, token=successor).json()
+    assert (again["status"], again["lease_id"]) == ("acquired", lease["lease_id"])
+    renewed = call("POST", "/locks/deploy/renew", {"lease_id": lease["lease_id"]}, token=successor)
+    assert renewed.status_code == 200
+    assert call("DELETE", f"/sessions/{session}", token=successor).status_code == 204
+    assert call("GET", "/locks/deploy").json()["status"] == "free"
+
+
+@pytest.mark.usefixtures("either_terms")
+def test_no_other_token_may_use_a_session(call, space):
+    session = open_session(call)
+    other = issue(space, "other", "locks:read", "locks:write")
+    for method, path in (("GET", ""), ("POST", "/keepalive"), ("DELETE", "")):
+        refused = call(method, f"/sessions/{session}{path}", token=other)
+        assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+    refused = call("POST", "/locks/deploy/acquire", {"session_id": session}, token=other)
+    assert (refused.status_code, refused.json()["code"]) == (404, "not_found")

@@ -53,7 +53,8 @@ WITH auth AS MATERIALIZED (
         nullif(request.name, '')) AS auth
     LEFT JOIN octo_space AS space ON request.digest IS NULL AND space.id = request.space_id
     LEFT JOIN octo_session AS session
-        ON session.id = request.session_id AND (request.digest IS NULL OR session.token_id = auth.token_id)
+        ON session.id = request.session_id
+        AND (request.digest IS NULL OR octo_token_owns_lease(auth.token_id, session.token_id))
 ),
 snapshot AS MATERIALIZED (
     SELECT auth.*, lock.id, lock.last_waiter_id

@@ -1,18 +1,16 @@
-"""Access lists where the API does not reach: lists that change meanwhile, handovers, and the purge of idle names."""
+"""Access lists where the API does not reach: lists that change meanwhile, and handovers."""
 
 import pytest
 from django.db import transaction
 
 from locks.engine import requests
 from locks.engine.execution import run
-from locks.engine.maintenance import purge_idle_locks
 from locks.engine.operations import set_acl
 from locks.models import Lock
 from tests.conftest import issue
 from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 from tests.locks.engine.conftest import Engine
 from tests.locks.engine.test_waiting import WaitingServer
-from tests.locks.engine.time_travel import pass_seconds
 
 ACL = ["user:operator"]
 
@@ -71,7 +69,7 @@ class TestQueue:
         for server in waiters:
             assert server.enqueue().verdict == "waiting"
         restrict(engine)
-        engine.force_release("deploy", fencing_token=lease.fencing_token)
+        engine.force_release("deploy", expected_fencing_token=lease.fencing_token)
         passed_over, served = (server.claim_handovers() for server in waiters)
         assert [handover.verdict for handover in passed_over] == []
         assert [handover.verdict for handover in served] == ["acquired"]
@@ -80,14 +78,3 @@ class TestQueue:
         engine.acquire("deploy")
         restrict(engine)
         assert WaitingServer(stranger).enqueue().verdict == "retry"
-
-
-@pytest.mark.django_db
-def test_a_name_with_a_list_is_not_purged(engine):
-    for name in ("deploy", "other"):
-        engine.release(name, engine.acquire(name).lease_id)
-    restrict(engine)
-    pass_seconds(40 * 86_400)
-    Lock.objects.update(fencing_token=1)
-    run(purge_idle_locks(days=30))
-    assert list(Lock.objects.values_list("name", flat=True)) == ["deploy"]
