@@ -30,10 +30,10 @@ def lease_options(body: schemas.LeaseOptions, *, idempotency_key: str | None) ->
         options["acl"] = principals(body.acl)
     if idempotency_key is None:
         return options
-    return {**options, **_idempotency(idempotency_key, [options, getattr(body, "names", None)])}
+    return {**options, **idempotency(idempotency_key, [options, getattr(body, "names", None)])}
 
 
-def _idempotency(key: str, request: Any) -> dict[str, str]:
+def idempotency(key: str, request: Any) -> dict[str, str]:
     if not (0 < len(key) <= MAX_KEY and key.isascii() and key.isprintable() and " " not in key):
         raise invalid_input(422, f"Idempotency-Key must be 1 to {MAX_KEY} printable ASCII characters without blanks.")
     return {

@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter, UUIDConverter
 
-from locks.api.views import bulk, deliveries, history, leases, openapi, sessions, tokens, watch, webhooks
+from locks.api.views import bulk, deliveries, elections, history, leases, openapi, sessions, tokens, watch, webhooks
 from locks.token_format import PUBLIC_ID_LENGTH
 
 
@@ -45,6 +45,12 @@ urlpatterns = [
     path("sessions", sessions.SessionsView.as_view()),
     path("sessions/<uuid:session_id>", sessions.SessionView.as_view()),
     path("sessions/<uuid:session_id>/keepalive", sessions.KeepaliveView.as_view()),
+    path("elections", elections.ElectionsView.as_view()),
+    path("elections/<str:room>", elections.ElectionView.as_view()),
+    path("elections/<str:room>/campaign", elections.CampaignView.as_view()),
+    path("elections/<str:room>/renew", elections.RenewView.as_view()),
+    path("elections/<str:room>/resign", elections.ResignView.as_view()),
+    path("elections/<str:room>/watch", elections.WatchView.as_view()),
     path("whoami", tokens.WhoAmIView.as_view()),
     path("tokens", tokens.TokensView.as_view()),
     path("tokens/<publicid:public_id>", tokens.TokenView.as_view()),
