@@ -124,8 +124,8 @@ class Environment(SignInEnvironment):
     octo_election_requests_per_minute: int = Field(
         600,
         ge=1,
-        description="How many rooms an address may create, and campaigns it may make, in a minute; ten times as many in "
-        "all. Server processes share both evenly.",
+        description="How many rooms an address may create, and campaigns it may make, in a minute; ten times as many "
+        "in all. Server processes share both evenly.",
     )
     debug: bool = Field(False, description="Django's debug mode. Never on a machine that others can reach.")
 

@@ -154,7 +154,7 @@ PERSONAL = {
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """`scope` is the required one; None if every token is allowed. With `or_scope` any token is allowed, also if `own`."""
+    """`scope` is the required one; None if every token is allowed. A token with `or_scope` is always allowed."""
 
     route: str
     path: str

@@ -58,7 +58,7 @@ class ElectionLimits:
         raise ApiError(
             429,
             Code.RATE_LIMITED,
-            "Too many streams of elections are open, of this address or in all. Close some, or poll the status instead.",
+            "Too many streams of elections are open, of this address or in all. Close some, or poll the status.",
             retry_after_ms=STREAM_RETRY_MS,
         )
 
@@ -73,6 +73,4 @@ class ElectionLimits:
         self._all.clear()
 
 
-election_limits = ElectionLimits(
-    requests_per_minute=settings.ELECTION_REQUESTS_PER_MINUTE, processes=settings.WORKERS
-)
+election_limits = ElectionLimits(requests_per_minute=settings.ELECTION_REQUESTS_PER_MINUTE, processes=settings.WORKERS)

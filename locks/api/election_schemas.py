@@ -60,7 +60,7 @@ class Leads(msgspec.Struct, kw_only=True, tag_field="status", tag="leader"):
 
 
 class Follows(msgspec.Struct, kw_only=True, tag_field="status", tag="follower"):
-    """Another candidate leads. Campaign again after `retry_after_ms`, or when the stream says that the room is vacant."""
+    """Another candidate leads. Campaign again after `retry_after_ms`, or when the stream says `vacant`."""
 
     election_id: str
     leader: Leader

@@ -26,7 +26,9 @@ def lease_options(body: schemas.LeaseOptions, *, idempotency_key: str | None) ->
     }
     if body.acl is not None:
         if not isinstance(body, schemas.AcquireBody) or body.wait_seconds:
-            raise invalid_input(400, "acl can be set only by an acquire that does not wait, or by PUT /locks/{name}/acl.")
+            raise invalid_input(
+                400, "acl can be set only by an acquire that does not wait, or by PUT /locks/{name}/acl."
+            )
         options["acl"] = principals(body.acl)
     if idempotency_key is None:
         return options

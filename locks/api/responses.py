@@ -71,7 +71,7 @@ _ERRORS: dict[str, tuple[int, Code, str]] = {
     Verdict.ACL_CONFLICT: (
         409,
         Code.CONFLICT,
-        "The lock or your lease has another access list. Leave acl out, or replace the list with PUT /locks/{name}/acl.",
+        "The lock or your lease has another access list. Leave acl out, or replace it with PUT /locks/{name}/acl.",
     ),
     Verdict.NOT_PERMITTED: (
         403,

@@ -90,8 +90,8 @@ class AcquireBody(LeaseOptions, kw_only=True):
         Annotated[
             Acl | list[str],
             Meta(
-                description="With the first lease, the lock gets this access list and keeps it: tokens that are not in it "
-                "cannot acquire the lock. 1 to 100 names or public ids of tokens of the space, the caller's among them."
+                description="With the first lease, the lock gets this access list and keeps it: other tokens cannot "
+                "acquire the lock. 1 to 100 names or public ids of tokens of the space, the caller's among them."
             ),
         ]
         | None

@@ -18,8 +18,8 @@ class CallerNotListed(Exception):
 
 
 def resolve(principals: Sequence[str], *, digest: bytes, must_include_caller: bool) -> list[str] | None:
-    """As `user:<token name>` or `token:<public id>`, sorted. A principal without a prefix is a public id or a name; a bearer
-    token stands for its public id. None if the caller's token is not valid: the statement refuses it."""
+    """As `user:<token name>` or `token:<public id>`, sorted. A principal without a prefix is a public id or a name; a
+    bearer token stands for its public id. None if the caller's token is not valid: the statement refuses it."""
     caller = Token.objects.valid().filter(digest=digest).first()
     if caller is None:
         return None

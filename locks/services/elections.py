@@ -1,7 +1,7 @@
 """Leader elections without an account. A room is a lock in a space of the server's own, its leader holds the lease.
 
-The space belongs to a team without members, so only superusers see it. All campaigns use one token, whose digest is derived
-from the secret key and is not that of any bearer token: nobody can present it over HTTP.
+The space belongs to a team without members, so only superusers see it. All campaigns use one token, whose digest is
+derived from the secret key and is not that of any bearer token: it cannot be presented over HTTP.
 """
 
 import secrets
@@ -20,7 +20,7 @@ from locks.services.audit import Actor, record
 
 TEAM_SLUG = "_elections"
 SPACE_SLUG = "rooms"
-TOKEN_NAME = "elections"
+TOKEN_NAME = "elections"  # noqa: S105 -- a name
 # Rooms with a leader, in all; superusers can change it on the page Limits of the space.
 MAX_ROOMS = 10_000
 TTL_SECONDS, MIN_TTL_SECONDS, MAX_TTL_SECONDS = 30, 5, 300
@@ -89,7 +89,13 @@ def token() -> Token:
         },
     )
     if is_new:
-        record(EventKind.TOKEN_ISSUED, actor=actor, space=space, token=found, detail={"name": found.name, "public_id": found.public_id, "scopes": list(found.scopes)})
+        record(
+            EventKind.TOKEN_ISSUED,
+            actor=actor,
+            space=space,
+            token=found,
+            detail={"name": found.name, "public_id": found.public_id, "scopes": list(found.scopes)},
+        )
     elif bytes(found.digest) != digest():
         # The secret key has changed. The leases belong to the row, so leaders keep theirs.
         Token.objects.filter(pk=found.pk).update(digest=digest())

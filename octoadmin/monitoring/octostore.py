@@ -1,7 +1,7 @@
 """OctoStore's answers for administrators: /admin/status, and /metrics in JSON.
 
-OctoStore's administrator sees all of a server; here a token with the scope locks:force sees its own space. Users are the
-valid tokens of the space, and listed only to a token that may manage them.
+OctoStore's administrator sees all of a server; here a token with the scope locks:force sees its own space. Users are
+the valid tokens of the space, and listed only to a token that may manage them.
 """
 
 import resource
@@ -150,7 +150,8 @@ def _sum(registry: Iterable[Any], name: str, operation: str | None = None) -> fl
 def _endpoint(registry: Iterable[Any], operation: str) -> dict[str, Any]:
     """Times of the statements, by the upper bounds of their buckets. Errors are not counted by operation."""
     name = "octoadmin_batch_statement_seconds"
-    buckets = sorted((float(sample.labels["le"]), sample.value) for sample in _samples(registry, f"{name}_bucket", operation))
+    samples = _samples(registry, f"{name}_bucket", operation)
+    buckets = sorted((float(sample.labels["le"]), sample.value) for sample in samples)
     statements = buckets[-1][1] if buckets else 0.0
     average = _sum(registry, f"{name}_sum", operation) / statements if statements else 0.0
 

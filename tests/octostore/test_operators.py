@@ -71,7 +71,9 @@ def test_metrics_have_octostores_fields(call):
             assert type(endpoint[field]) is int
 
 
-@pytest.mark.parametrize("accept", [None, "*/*", "text/plain", "application/openmetrics-text, text/plain;q=0.5, */*;q=0.1"])
+@pytest.mark.parametrize(
+    "accept", [None, "*/*", "text/plain", "application/openmetrics-text, text/plain;q=0.5, */*;q=0.1"]
+)
 def test_metrics_are_prometheus_unless_json_is_asked_for(call, accept):
     answer = call("GET", "/metrics", token=None, **({"Accept": accept} if accept else {}))
     assert answer.status_code == 200

@@ -1,4 +1,4 @@
-"""Endpoints for leader elections without an account, as OctoStore has them. They answer 404 unless they are turned on."""
+"""Endpoints for leader elections without an account, as OctoStore has them; 404 unless they are turned on."""
 
 import asyncio
 import re
@@ -63,8 +63,8 @@ _KEY_PARAMETER = OpenApiParameter(
     "Idempotency-Key",
     type={"type": "string", "minLength": MIN_KEY, "maxLength": 255, "pattern": "^[!-~]+$"},
     location=OpenApiParameter.HEADER,
-    description="Random, and known to this candidate only: a retry with the same key returns the same leader token, for "
-    "when the winning response was lost.",
+    description="Random, and known to this candidate only: a retry with the same key returns the same leader token, "
+    "for when the winning response was lost.",
 )
 
 
@@ -116,8 +116,8 @@ class CampaignView(ElectionEndpoint):
         responses={200: schemas.Leads | schemas.Follows},
         errors=(404, 409),
         parameters=[_ROOM_PARAMETER, _KEY_PARAMETER],
-        description="The first candidate of a vacant room leads until its term expires or it resigns. 409 with the code "
-        "`capacity_exceeded`: too many rooms have a leader.",
+        description="The first candidate of a vacant room leads until its term expires or it resigns. 409 with the "
+        "code `capacity_exceeded`: too many rooms have a leader.",
     )
     def post(self, request: Request, room: str) -> HttpResponse:
         election_limits.check_request(request.META.get("REMOTE_ADDR"))
@@ -155,8 +155,8 @@ class RenewView(ElectionEndpoint):
         responses={200: schemas.Leads},
         errors=(404,),
         parameters=[_ROOM_PARAMETER],
-        description="Sets the expiry to now plus the TTL; the term stays the same. 404 with the code `lease_not_current`: "
-        "the caller does not lead any more and must stop.",
+        description="Sets the expiry to now plus the TTL; the term stays the same. 404 with the code "
+        "`lease_not_current`: the caller does not lead any more and must stop.",
     )
     def post(self, request: Request, room: str) -> HttpResponse:
         body = parse_body(request._request, _RENEW)

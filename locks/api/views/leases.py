@@ -140,8 +140,8 @@ class AclView(LockApiView):
         responses={200: schemas.AclSet},
         errors=(404,),
         parameters=[NAME],
-        description="The token that holds the lock may do this, and any token with the scope `locks:force`. The list stays "
-        "after the lease; the current holder keeps its lease, also if the list excludes it.",
+        description="The token that holds the lock may do this, and any token with the scope `locks:force`. The list "
+        "stays after the lease; the current holder keeps its lease, also if the list excludes it.",
         examples=[OpenApiExample("two tokens", {"acl": {"acquire": ["user:deploy-bot"]}}, request_only=True)],
     )
     def put(self, request: Request, name: str) -> HttpResponse:
@@ -149,9 +149,7 @@ class AclView(LockApiView):
         body = self.body(request, _SET_ACL)
         listed = None
         if body.acl is not None:
-            listed = acl.resolve(
-                acl.principals(body.acl), digest=presented(request).digest, must_include_caller=False
-            )
+            listed = acl.resolve(acl.principals(body.acl), digest=presented(request).digest, must_include_caller=False)
         outcome = run(set_acl(requests.SetAcl(name=lock_name, acl=listed, **self.caller(request))))
         self.record_use(request, outcome)
         return json_response(responses.acl_set(outcome))

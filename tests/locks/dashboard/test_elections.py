@@ -38,8 +38,9 @@ def test_it_lists_rooms_with_leader_term_and_age(visit, root):
 def test_a_room_leads_to_its_lock(visit, root):
     campaign("room-one", "worker-a")
     browser = visit(root)
-    assert f'href="/ui/{elections.TEAM_SLUG}/{elections.SPACE_SLUG}/locks/room-one"' in browser.get(URL).content.decode()
-    assert browser.get(f"/ui/{elections.TEAM_SLUG}/{elections.SPACE_SLUG}/locks/room-one").status_code == 200
+    path = f"/ui/{elections.TEAM_SLUG}/{elections.SPACE_SLUG}/locks/room-one"
+    assert f'href="{path}"' in browser.get(URL).content.decode()
+    assert browser.get(path).status_code == 200
 
 
 @pytest.mark.usefixtures("_on")
