@@ -22,7 +22,7 @@ def lease_options(body: schemas.LeaseOptions, *, idempotency_key: str | None) ->
         "owner": check_text("owner", body.owner),
         "lock_delay_seconds": check_delay(body.lock_delay_seconds) or 0,
         "session_id": body.session_id,
-        "ephemeral": body.ephemeral is not False,
+        "ephemeral": body.ephemeral,
     }
     if body.acl is not None:
         if not isinstance(body, schemas.AcquireBody) or body.wait_seconds:
@@ -32,7 +32,8 @@ def lease_options(body: schemas.LeaseOptions, *, idempotency_key: str | None) ->
         options["acl"] = principals(body.acl)
     if idempotency_key is None:
         return options
-    return {**options, **idempotency(idempotency_key, [options, getattr(body, "names", None)])}
+    request = {**options, "ephemeral": body.ephemeral is not False}
+    return {**options, **idempotency(idempotency_key, [request, getattr(body, "names", None)])}
 
 
 def idempotency(key: str, request: Any) -> dict[str, str]:

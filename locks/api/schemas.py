@@ -76,10 +76,10 @@ class LeaseOptions(msgspec.Struct, kw_only=True):
     metadata: Metadata | None = None
     owner: Owner | None = None
     lock_delay_seconds: LockDelay | None = None
-    session_id: Annotated[UUID, Meta(description="The lease ends with this session, unless `ephemeral` is false.")] | (
-        None
+    session_id: Annotated[UUID, Meta(description="The lease ends with this session if `ephemeral`.")] | (None) = None
+    ephemeral: (
+        Annotated[bool, Meta(description="Default: true; false in a space with OctoStore compatibility.")] | None
     ) = None
-    ephemeral: bool | None = None
     # Asks for protection: where it has no effect it is refused, not ignored.
     acl: Annotated[Any, Meta(description="Only in acquire.", extra_json_schema={"type": "null"})] = None
 

@@ -32,9 +32,9 @@ class LeaseOptions(Caller, kw_only=True):
     metadata: str | None = None
     owner: str | None = None
     lock_delay_seconds: int = 0
-    # One of the token's sessions, and whether the lease ends with it.
+    # One of the token's sessions, and whether the lease ends with it; null: it does, except on OctoStore's terms.
     session_id: UUID | None = None
-    ephemeral: bool = True
+    ephemeral: bool | None = None
     # Of the Idempotency-Key, and of the whole request sent with it.
     idempotency_digest: str | None = None
     request_digest: str | None = None

@@ -52,6 +52,21 @@ def test_when_the_first_crashes_the_second_gets_the_lock_after_its_session(call)
     assert call("GET", "/locks/deploy").json()["fencing_token"] == second["fencing_token"]
 
 
+@pytest.mark.parametrize("way", ["acquire", "claim-next", "acquire-all"])
+@pytest.mark.parametrize(("terms", "status"), [("each_path", "free"), ("compatible", "held")])
+def test_whether_a_lease_ends_with_its_session_unless_it_says(call, request, terms, status, way):
+    """On OctoStore's terms only an ephemeral one does."""
+    request.getfixturevalue(terms)
+    session = open_session(call)
+    body = {"ttl_seconds": 60, "session_id": session}
+    if way == "acquire":
+        call("POST", "/locks/deploy/acquire", body)
+    else:
+        call("POST", f"/locks/{way}", {**body, "names": ["deploy"]})
+    call("DELETE", f"/sessions/{session}")
+    assert call("GET", "/locks/deploy").json()["status"] == status
+
+
 @pytest.mark.usefixtures("either_terms")
 def test_a_session_and_no_session_are_different_holders(call):
     session = open_session(call)
