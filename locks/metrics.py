@@ -6,7 +6,7 @@ and a scrape of any process sums up all of them.
 
 import os
 
-from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.multiprocess import MultiProcessCollector
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # prometheus_client leaves it without types
@@ -15,6 +15,18 @@ live_streams = Gauge(
     "octoadmin_live_streams",
     "Dashboard pages that follow changes now.",
     multiprocess_mode="livesum",
+    registry=REGISTRY,
+)
+election_streams = Gauge(
+    "octoadmin_election_streams",
+    "Streams of elections that are open now.",
+    multiprocess_mode="livesum",
+    registry=REGISTRY,
+)
+campaigns = Counter(
+    "octoadmin_campaigns",
+    "Campaigns in elections. `result`: leader, follower, refused.",
+    ("result",),
     registry=REGISTRY,
 )
 server_processes = Gauge(

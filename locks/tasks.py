@@ -16,7 +16,7 @@ from locks.events.history.rollup import rollup as roll_up
 from locks.events.webhooks.delivery_pool import POOL_SIZE, delivery_pool
 from locks.events.webhooks.outbox import fan_out, purge_deliveries
 from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
-from locks.services import bulk_release, login_throttle, servers, snooze
+from locks.services import bulk_release, elections, login_throttle, servers, snooze
 from locks.services.stuck import count_stuck
 from locks.task_recording import RecordedTask
 
@@ -108,6 +108,7 @@ def retention() -> str:
     Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
     servers.purge(days=HEARTBEAT_DAYS)
     purge_deliveries()
-    idle = run(maintenance.purge_idle_locks(days=IDLE_LOCK_DAYS))
+    rooms = elections.rooms()
+    idle = run(maintenance.purge_idle_locks(days=IDLE_LOCK_DAYS, short_lived_space=rooms.pk if rooms else None))
     outcome = [f"{idle} idle locks purged", f"{len(dropped)} months dropped"]
     return ", ".join(outcome + ([f"{missed} partitions could not be created"] if missed else []))

@@ -116,6 +116,17 @@ class Environment(SignInEnvironment):
         description="Networks that webhooks may deliver to although they are private, on any port, separated by "
         "commas. Otherwise only public addresses, on ports 80, 443, 8080 and 8443.",
     )
+    octo_public_elections: bool = Field(
+        False,
+        description="Whether leader elections are served, to everyone who reaches the server and without a token "
+        "([elections](elections.md)).",
+    )
+    octo_election_requests_per_minute: int = Field(
+        600,
+        ge=1,
+        description="How many rooms an address may create, and campaigns it may make, in a minute; ten times as many "
+        "in all. Server processes share both evenly.",
+    )
     debug: bool = Field(False, description="Django's debug mode. Never on a machine that others can reach.")
 
     @field_validator("database_url")

@@ -187,6 +187,9 @@ THREADS = ENVIRONMENT.octo_threads
 BATCHING = ENVIRONMENT.octo_batching
 BATCH_CONNECTIONS = ENVIRONMENT.octo_batch_connections
 
+PUBLIC_ELECTIONS = ENVIRONMENT.octo_public_elections
+ELECTION_REQUESTS_PER_MINUTE = ENVIRONMENT.octo_election_requests_per_minute
+
 WORKERS = ENVIRONMENT.workers
 REQUESTS_PER_SECOND = ENVIRONMENT.octo_requests_per_second
 FAILED_AUTHENTICATIONS_PER_MINUTE = ENVIRONMENT.octo_failed_authentications_per_minute

@@ -5,11 +5,13 @@ from django.urls import include, path
 
 from locks.dashboard.home.views import root
 from octoadmin.monitoring import views
+from octoadmin.monitoring.octostore import admin_status
 
 urlpatterns = [
     path("health", views.health),
     path("status", views.status),
     path("metrics", views.metrics),
+    path("admin/status", admin_status),
     path("admin/", admin.site.urls),
     path("ui/", include("locks.dashboard.auth.urls")),
     path("ui/", include("locks.dashboard.urls")),

@@ -78,7 +78,7 @@ PAGES: list[Page] = [
     *pages("sign-in-passkey", access=Access.DISABLED_PUBLIC),
     *pages("sign-in-passkey", access=Access.DISABLED_PUBLIC, method="POST"),
     *pages("sign-in-provider", access=Access.DISABLED_PUBLIC, method="POST", arguments={"name": "github"}),
-    *pages("new-team", access=Access.SUPERUSERS),
+    *pages("new-team", "elections", access=Access.SUPERUSERS),
     *pages("new-team", access=Access.SUPERUSERS, method="POST"),
     # Read-only pages.
     *pages("team", "now", "contention", "activity", "owners", "stuck", "releases", "connect", access=Access.MEMBERS),
@@ -156,12 +156,13 @@ PERSONAL = {
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """`scope` is the required one; None if every token is allowed."""
+    """`scope` is the required one; None if every token is allowed. A token with `or_scope` is always allowed."""
 
     route: str
     path: str
     method: str = "GET"
     scope: Scope | None = None
+    or_scope: Scope | None = None
     body: Any = None
     # Tested on a real server where it is allowed.
     streams: bool = False
@@ -192,6 +193,10 @@ ENDPOINTS: list[Endpoint] = [
     Endpoint(
         route="locks/<lockname:name>/force-release", path="/locks/{lock}/force-release", method="POST",
         scope=Scope.LOCKS_FORCE, body={"reason": "stuck"}, other_team=404,
+    ),
+    Endpoint(
+        route="locks/<lockname:name>/acl", path="/locks/{lock}/acl", method="PUT", scope=WRITE, body={"acl": None},
+        or_scope=Scope.LOCKS_FORCE, other_team=404, own=True, another_token=403,
     ),
     Endpoint(route="locks/<lockname:name>/history", path="/locks/{lock}/history", scope=Scope.AUDIT_READ),
     Endpoint(route="locks/<lockname:name>/watch", path="/locks/{lock}/watch", scope=READ, streams=True),
@@ -248,6 +253,16 @@ ENDPOINTS: list[Endpoint] = [
         other_team=404,
     ),
 ]  # fmt: skip
+
+# Without a token, and only if the server has elections on: route and method.
+ELECTIONS = {
+    ("elections", "POST"),
+    ("elections/<str:room>", "GET"),
+    ("elections/<str:room>/campaign", "POST"),
+    ("elections/<str:room>/renew", "POST"),
+    ("elections/<str:room>/resign", "POST"),
+    ("elections/<str:room>/watch", "GET"),
+}
 
 # Public.
 OPEN_PATHS = ("/health", "/status", "/metrics", "/openapi.yaml", "/openapi.json", "/docs")

@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 
 from tests.conftest import issue
+from tests.servers import running_server
 
 PROJECT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -57,6 +58,13 @@ GUIDES = ["dashboard", "leases", "namespaces", "operation", "people", "tokens", 
 def test_the_commands_of_the_guides_work(server, space, document):
     output = run(script(document), url=server.url, token=issue(space, "worker", *SCOPES))
     assert output.strip()
+    assert '"error"' not in output
+
+
+def test_the_commands_of_the_elections_guide_work(committed):
+    with running_server(os.environ["DATABASE_URL"], OCTO_PUBLIC_ELECTIONS="true") as server:
+        output = run(script("docs/elections.md"), url=server.url, token="")
+    assert re.findall(r'"status":"(\w+)"', output) == ["follower", "leader", "leader", "vacant"]
     assert '"error"' not in output
 
 

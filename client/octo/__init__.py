@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ApiError,
         AuthenticationFailed,
         AuthenticationRequired,
+        CapacityExceeded,
         Code,
         ConfigurationError,
         Conflict,

@@ -26,6 +26,7 @@ class Code(str, Enum):
     STORE_LIMIT_EXCEEDED = "store_limit_exceeded"
     CONFLICT = "conflict"
     LOCK_LIMIT_EXCEEDED = "lock_limit_exceeded"
+    CAPACITY_EXCEEDED = "capacity_exceeded"
     RATE_LIMITED = "rate_limited"
     UNAVAILABLE = "unavailable"
     INTERNAL_ERROR = "internal_error"
@@ -131,6 +132,10 @@ class Conflict(ApiError):
 
 class LockLimitExceeded(ApiError):
     code = Code.LOCK_LIMIT_EXCEEDED.value
+
+
+class CapacityExceeded(ApiError):
+    code = Code.CAPACITY_EXCEEDED.value
 
 
 class RateLimited(ApiError):

@@ -27,27 +27,30 @@ class Code(StrEnum):
     POSITION_EXPIRED = "position_expired"
     CONFLICT = "conflict"
     LOCK_LIMIT_EXCEEDED = "lock_limit_exceeded"
+    CAPACITY_EXCEEDED = "capacity_exceeded"
     RATE_LIMITED = "rate_limited"
     UNAVAILABLE = "unavailable"
     INTERNAL_ERROR = "internal_error"
 
 
+# OctoStore's, where it has the code.
 _TITLES = {
-    Code.AUTHENTICATION_REQUIRED: "Authentication required",
+    Code.AUTHENTICATION_REQUIRED: "Authorization header required",
     Code.AUTHENTICATION_FAILED: "Authentication failed",
     Code.FORBIDDEN: "Forbidden",
     Code.INVALID_INPUT: "Invalid input",
     Code.INVALID_TTL: "Invalid TTL",
     Code.INVALID_LOCK_NAME: "Invalid lock name",
-    Code.LEASE_NOT_CURRENT: "Lease not current",
+    Code.LEASE_NOT_CURRENT: "Lease is not current",
     Code.NOT_FOUND: "Not found",
     Code.SESSION_EXPIRED: "Session expired",
     Code.POSITION_EXPIRED: "Position expired",
     Code.CONFLICT: "Conflict",
     Code.LOCK_LIMIT_EXCEEDED: "Lock limit exceeded",
-    Code.RATE_LIMITED: "Too many requests",
+    Code.CAPACITY_EXCEEDED: "Capacity exceeded",
+    Code.RATE_LIMITED: "Rate limit exceeded",
     Code.UNAVAILABLE: "Unavailable",
-    Code.INTERNAL_ERROR: "Internal error",
+    Code.INTERNAL_ERROR: "Internal server error",
 }
 
 

@@ -76,7 +76,7 @@ def _wait_ms(rate: float, level: float) -> int:
     return 0 if level >= 1 else max(1, int((1 - level) / rate * 1000))
 
 
-def _reject(wait_ms: int, reason: str) -> None:
+def reject(wait_ms: int, reason: str) -> None:
     if wait_ms:
         raise ApiError(429, Code.RATE_LIMITED, f"{reason} Try again after Retry-After.", retry_after_ms=wait_ms)
 
@@ -107,7 +107,7 @@ class Limits:
         self._failures.rate = self._failures_per_second / processes
 
     def check_token(self, digest: bytes) -> None:
-        _reject(self._requests.take(digest), "This token has exceeded its request rate.")
+        reject(self._requests.take(digest), "This token has exceeded its request rate.")
 
     def refund(self, digest: bytes) -> None:
         """For a request that will be checked again."""
@@ -121,7 +121,7 @@ class Limits:
         """After many invalid tokens from an address, only tokens that were valid before pass: a worker must not suffer
         from another client behind the same address."""
         if digest not in self._valid:
-            _reject(
+            reject(
                 self._failures.wait_ms(network_of(address)),
                 "Too many requests with an invalid token from this address.",
             )

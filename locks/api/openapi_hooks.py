@@ -15,7 +15,7 @@ from locks.api.schemas import NAME_PATTERN, TEXT_PATTERN
 View = TypeVar("View", bound=Callable[..., Any])
 
 _REF = "#/components/schemas/{name}"
-_COMMON_ERRORS = (401, 429, 500, 503)
+_COMMON_ERRORS = (429, 500, 503)
 _TEXTS = {
     200: "Success.",
     201: "Created.",
@@ -80,10 +80,12 @@ def describe(
     examples: Sequence[OpenApiExample] = (),
     description: str = "",
     stream: EventStream | None = None,
+    needs_token: bool = True,
 ) -> Callable[[View], View]:
     """Declares an operation. `body` and the values of `responses` are msgspec types; None is an empty response."""
     body_errors = (400, 413, 415, 422) if body is not None else ()
-    all_errors = sorted({*_COMMON_ERRORS, *errors, *body_errors, *((403,) if scope else ())})
+    token_errors = (401,) if needs_token else ()
+    all_errors = sorted({*_COMMON_ERRORS, *token_errors, *errors, *body_errors, *((403,) if scope else ())})
     text = f"{description}\n\nScope: `{scope}`." if scope else description
     schemas = {status: _ref(message) for status, message in (responses or {}).items()}
     streamed: dict[Any, OpenApiResponse] = {}

@@ -40,6 +40,7 @@ AnyOutcome: TypeAlias = (
     | results.ForceReleased
     | results.Inspected
     | results.Checked
+    | results.AclSet
     | results.Listed
     | results.SessionRow
     | results.KeptAlive
@@ -70,6 +71,22 @@ _ERRORS: dict[str, tuple[int, Code, str]] = {
         Code.INVALID_INPUT,
         "Two of the names overlap with each other, so they cannot both be held. Ask for the wider one only.",
     ),
+    Verdict.NOT_LISTED: (
+        403,
+        Code.FORBIDDEN,
+        "The access list of the lock does not include this token. Ask its holder, or an operator, to add it.",
+    ),
+    Verdict.ACL_CONFLICT: (
+        409,
+        Code.CONFLICT,
+        "The lock or your lease has another access list. Leave acl out, or replace it with PUT /locks/{name}/acl.",
+    ),
+    Verdict.NOT_PERMITTED: (
+        403,
+        Code.FORBIDDEN,
+        "Only the holder of the lock, or a token with the scope 'locks:force', may change its access list.",
+    ),
+    Verdict.UNKNOWN: (404, Code.NOT_FOUND, "There is no such lock: the name has never been used."),
     Verdict.NO_SESSION: (404, Code.NOT_FOUND, "There is no such session, or it belongs to another token."),
     Verdict.SESSION_OVER: (
         410,
@@ -324,9 +341,18 @@ def lock(state: str, row: results.Inspected | results.Listed) -> schemas.Lock:
 def inspected(outcome: results.Inspected) -> schemas.Lock:
     raise_api_error(outcome, scope="locks:read")
     response = lock(outcome.verdict, outcome)
+    if outcome.acl is not None:
+        response.acl = schemas.Acl(acquire=outcome.acl)
     if outcome.queue:
         response.in_line = msgspec.convert(outcome.queue, list[schemas.QueueEntry])
     return response
+
+
+def acl_set(outcome: results.AclSet) -> schemas.AclSet:
+    raise_api_error(outcome, scope="locks:write")
+    if outcome.verdict != Verdict.CHANGED:
+        unreachable(outcome.verdict)
+    return schemas.AclSet(name=outcome.name, acl=None if outcome.acl is None else schemas.Acl(acquire=outcome.acl))
 
 
 def session_opened(outcome: results.SessionRow) -> schemas.SessionOpened:

@@ -65,21 +65,43 @@ Milliseconds: TypeAlias = Annotated[int, Meta(ge=0)]
 QueuePosition: TypeAlias = Annotated[int, Meta(ge=1)]
 
 
+class Acl(msgspec.Struct, kw_only=True):
+    """Who may acquire the lock: `user:` and the name of a token, or `token:` and its public id."""
+
+    acquire: Annotated[list[str], Meta(examples=[["user:deploy-bot"]])]
+
+
 class LeaseOptions(msgspec.Struct, kw_only=True):
     ttl_seconds: Ttl | None = None
     metadata: Metadata | None = None
     owner: Owner | None = None
     lock_delay_seconds: LockDelay | None = None
-    session_id: Annotated[UUID, Meta(description="The lease ends with this session, unless `ephemeral` is false.")] | (
-        None
+    session_id: Annotated[UUID, Meta(description="The lease ends with this session if `ephemeral`.")] | (None) = None
+    ephemeral: (
+        Annotated[bool, Meta(description="Default: true; false in a space with OctoStore compatibility.")] | None
     ) = None
-    ephemeral: bool | None = None
-    # OctoStore's access lists ask for protection that this server does not give: refused, not ignored.
-    acl: Annotated[Any, Meta(description="Not supported.", extra_json_schema={"type": "null"})] = None
+    # Asks for protection: where it has no effect it is refused, not ignored.
+    acl: Annotated[Any, Meta(description="Only in acquire.", extra_json_schema={"type": "null"})] = None
 
 
 class AcquireBody(LeaseOptions, kw_only=True):
     wait_seconds: WaitSeconds | None = None
+    acl: (
+        Annotated[
+            Acl | list[str],
+            Meta(
+                description="With the first lease, the lock gets this access list and keeps it: other tokens cannot "
+                "acquire the lock. 1 to 100 names or public ids of tokens of the space, the caller's among them."
+            ),
+        ]
+        | None
+    ) = None
+
+
+class SetAclBody(msgspec.Struct, kw_only=True):
+    """Null removes the access list."""
+
+    acl: Acl | list[str] | None
 
 
 class ClaimNextBody(LeaseOptions, kw_only=True):
@@ -274,6 +296,11 @@ class ForceReleased(msgspec.Struct, kw_only=True, tag_field="status", tag="relea
     previous: PreviousHolder
 
 
+class AclSet(msgspec.Struct, kw_only=True):
+    name: str
+    acl: Acl | None
+
+
 class QueueEntry(msgspec.Struct, kw_only=True):
     owner: str
     since: datetime
@@ -296,6 +323,8 @@ class Lock(msgspec.Struct, kw_only=True):
     waiters: Annotated[int, Meta(ge=0)] = 0
     available_at: datetime | None = None
     in_line: list[QueueEntry] | UnsetType = UNSET
+    # For a single lock that has one.
+    acl: Acl | UnsetType = UNSET
 
 
 class LockPage(msgspec.Struct, kw_only=True):

@@ -3,7 +3,19 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter, UUIDConverter
 
-from locks.api.views import bulk, check, deliveries, history, leases, openapi, sessions, tokens, watch, webhooks
+from locks.api.views import (
+    bulk,
+    check,
+    deliveries,
+    elections,
+    history,
+    leases,
+    openapi,
+    sessions,
+    tokens,
+    watch,
+    webhooks,
+)
 from locks.token_format import PUBLIC_ID_LENGTH
 
 
@@ -36,6 +48,7 @@ urlpatterns = [
     path("locks/<lockname:name>/renew", leases.RenewView.as_view()),
     path("locks/<lockname:name>/release", leases.ReleaseView.as_view()),
     path("locks/<lockname:name>/force-release", leases.ForceReleaseView.as_view()),
+    path("locks/<lockname:name>/acl", leases.AclView.as_view()),
     path("locks/<lockname:name>/watch", watch.WatchLockView.as_view()),
     path("locks/<lockname:name>/history", history.LockHistoryView.as_view()),
     path("locks/<lockname:name>", leases.LockView.as_view()),
@@ -45,6 +58,12 @@ urlpatterns = [
     path("sessions", sessions.SessionsView.as_view()),
     path("sessions/<uuid:session_id>", sessions.SessionView.as_view()),
     path("sessions/<uuid:session_id>/keepalive", sessions.KeepaliveView.as_view()),
+    path("elections", elections.ElectionsView.as_view()),
+    path("elections/<str:room>", elections.ElectionView.as_view()),
+    path("elections/<str:room>/campaign", elections.CampaignView.as_view()),
+    path("elections/<str:room>/renew", elections.RenewView.as_view()),
+    path("elections/<str:room>/resign", elections.ResignView.as_view()),
+    path("elections/<str:room>/watch", elections.WatchView.as_view()),
     path("whoami", tokens.WhoAmIView.as_view()),
     path("tokens", tokens.TokensView.as_view()),
     path("tokens/<publicid:public_id>", tokens.TokenView.as_view()),

@@ -86,6 +86,8 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"Lease of {owner} expired{held}"
         case EventKind.FORCE_RELEASED:
             return f"{event.actor_name} force-released it from {owner}{held}"
+        case EventKind.ACL_CHANGED:
+            return f"{event.actor_name} changed its access list"
         case EventKind.SNOOZED:
             return f"{event.actor_name} snoozed it while {owner} holds it"
         case EventKind.SNOOZE_ENDED:

@@ -9,6 +9,7 @@ from locks.dashboard.auth import views as auth
 from locks.dashboard.bulk_release import views as bulk_release
 from locks.dashboard.connect import views as connect
 from locks.dashboard.contention import views as contention
+from locks.dashboard.elections import views as elections
 from locks.dashboard.force_release import views as force_release
 from locks.dashboard.home import views as home
 from locks.dashboard.invites import views as invites
@@ -63,6 +64,7 @@ urlpatterns = [
     path("join", invites.join, name="join"),
     path("join/accept", invites.accept, name="join-accept"),
     path("teams/new", team.create, name="new-team"),
+    path("elections", elections.list_rooms, name="elections"),
     path("<slug:team>/", home.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),
     path("<slug:team>/<slug:space>/live", live, name="live"),

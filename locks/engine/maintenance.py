@@ -52,12 +52,12 @@ def recount_stale() -> Operation[int]:
     return len(spaces)
 
 
-def purge_idle_locks(*, days: int) -> Operation[int]:
+def purge_idle_locks(*, days: int, short_lived_space: int | None = None) -> Operation[int]:
     """Deletes the rows of names that have been free for so many days."""
     deleted, after = 0, 0
     purged: results.Purged
     while True:
-        (purged,) = yield statements.PURGE_IDLE_LOCKS, [after, days, PURGE_BATCH]
+        (purged,) = yield statements.PURGE_IDLE_LOCKS, [after, days, PURGE_BATCH, short_lived_space]
         deleted += purged.deleted
         if purged.last_id is None:
             return deleted

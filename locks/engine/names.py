@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 MAX_NAME_BYTES = 256
 # The last segment of a path, where it names the operation.
-VERBS = frozenset({"acquire", "force-release", "history", "release", "renew", "watch"})
+VERBS = frozenset({"acl", "acquire", "force-release", "history", "release", "renew", "watch"})
 # Operations on many locks, whose paths look like that of a lock.
 RESERVED = frozenset({"acquire-all", "claim-next", "release-all", "renew-all"})
 # \w is letters and digits of any script, and the underscore.

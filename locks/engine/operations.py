@@ -121,6 +121,11 @@ def check(request: requests.Check) -> Operation[list[results.Checked]]:
     return (yield statements.CHECK, [encode(request)])
 
 
+def set_acl(request: requests.SetAcl) -> Operation[results.AclSet]:
+    (row,) = yield statements.SET_ACL, [encode(request)]
+    return row  # type: ignore[no-any-return]  # rows are untyped
+
+
 def claim_next(request: requests.ClaimNext) -> Operation[results.Claimed]:
     parameters = [encode(request)]
     row: results.Claimed

@@ -32,12 +32,14 @@ class LeaseOptions(Caller, kw_only=True):
     metadata: str | None = None
     owner: str | None = None
     lock_delay_seconds: int = 0
-    # One of the token's sessions, and whether the lease ends with it.
+    # One of the token's sessions, and whether the lease ends with it; null: it does, except on OctoStore's terms.
     session_id: UUID | None = None
-    ephemeral: bool = True
+    ephemeral: bool | None = None
     # Of the Idempotency-Key, and of the whole request sent with it.
     idempotency_digest: str | None = None
     request_digest: str | None = None
+    # The access list that the lock gets, sorted; only acquire sets one.
+    acl: list[str] | None = None
 
 
 class Acquire(LeaseOptions):
@@ -77,6 +79,13 @@ class Enqueue(Acquire, kw_only=True):
     queue_seq: int | None = None
     waiter_id: int | None = None
     is_requeue: bool = False
+
+
+class SetAcl(Caller):
+    """Without a list, every token may acquire the lock again."""
+
+    name: str
+    acl: list[str] | None
 
 
 class Renew(Caller):

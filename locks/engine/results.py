@@ -121,6 +121,16 @@ class Inspected(msgspec.Struct):
     now: datetime
     space_id: int | None
     requests_per_second: int | None
+    acl: list[str] | None
+
+
+class AclSet(msgspec.Struct):
+    verdict: str
+    name: str
+    acl: list[str] | None
+    now: datetime
+    space_id: int | None
+    requests_per_second: int | None
 
 
 class Checked(msgspec.Struct):

@@ -41,6 +41,7 @@ RENEW = _load("renew", results.Renewed)
 RELEASE = _load("release", results.Released)
 INSPECT = _load("inspect", results.Inspected)
 CHECK = _load("check", results.Checked)
+SET_ACL = _load("set_acl", results.AclSet)
 LIST_LOCKS = _load("list_locks", results.Listed, prepared=False)
 END_AND_HAND_OVER = _load("end_and_hand_over", results.EndedAndHandedOver)
 

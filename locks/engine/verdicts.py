@@ -16,6 +16,7 @@ class Verdict(StrEnum):
     OPENED = "opened"
     KEPT_ALIVE = "kept_alive"
     ENDED = "ended"
+    CHANGED = "changed"
     # The state of the lock, which is an answer and not an error.
     HELD = "held"
     DELAYED = "delayed"
@@ -28,6 +29,9 @@ class Verdict(StrEnum):
     METADATA_TOO_LONG = "metadata_too_long"
     SPACE_FULL = "space_full"
     NAMES_OVERLAP = "names_overlap"
+    NOT_LISTED = "not_listed"  # the access list of the lock does not include the token
+    ACL_CONFLICT = "acl_conflict"  # the lock has another access list than the request brings
+    NOT_PERMITTED = "not_permitted"  # only the holder and tokens with locks:force may
     IDEMPOTENCY_CONFLICT = "idempotency_conflict"
     HELD_BY_ANOTHER = "held_by_another"
     NOT_HELD = "not_held"

@@ -4,6 +4,7 @@ Only `locks.engine` writes here. A renewal changes no indexed column, and the fi
 the migration), so it stays a heap-only update.
 """
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Func, Q, Value
 from django.db.models.functions import Now
@@ -52,6 +53,8 @@ class Lock(models.Model):
     # engine/sql/end_and_hand_over.sql may free or grant this lock. Read from the locked row it is current, while a
     # snapshot of the waiters may be old.
     last_waiter_id = models.BigIntegerField(null=True, editable=False)
+    # Who may acquire the lock, as `user:<token name>` or `token:<public id>`; null: every token. It outlives the lease.
+    acl = ArrayField(models.TextField(), null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(db_default=Now(), editable=False)
 

@@ -60,6 +60,9 @@ class Operation:
 
 def _acquire(name: str, head: RequestHead, request_id: str, body: bytes) -> tuple[Any, int]:
     message = _ACQUIRE.decode(body or b"{}")
+    if message.acl is not None:
+        # The names in it are looked up first.
+        raise Fallback(Reason.VALUES)
     wait_options = wait_queue.wait_options(message.wait_seconds) if message.wait_seconds else {}
     request = requests.Acquire(
         digest=head.token.hex_digest,

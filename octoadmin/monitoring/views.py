@@ -1,43 +1,26 @@
-"""/health, /status and /metrics, which need no token."""
+"""/health, /status and /metrics, which need no token; only /metrics in JSON does."""
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from django.conf import settings
 from django.db import Error
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.log import log_response
-from django.views.decorators.csrf import csrf_exempt
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
-from locks.api.errors import RETRY_AFTER_SECONDS, invalid_input
-from locks.api.exceptions import respond
+from locks.api.errors import RETRY_AFTER_SECONDS
 from locks.system_state.counters import ANSWER_TIMEOUT, counters, totals
 from locks.system_state.db_health import check_connection
+from octoadmin.monitoring.octostore import json_metrics, wants_json
 from octoadmin.monitoring.prometheus import render_metrics
+from octoadmin.monitoring.read_only import STARTED_AT, read_only
 
 Body: TypeAlias = Mapping[str, str | int]
 
-_started_at = time.monotonic()
 _logger = logging.getLogger(__name__)
-
-
-def read_only(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Other methods get a 405 in the contract's format. No CSRF check: nothing here changes anything."""
-
-    @csrf_exempt
-    @wraps(view)
-    def guarded(request: HttpRequest) -> HttpResponse:
-        if request.method not in ("GET", "HEAD"):
-            response = respond(request, invalid_input(405, "This path can only be read."))
-            response["Allow"] = "GET, HEAD"
-            return response
-        return view(request)
-
-    return guarded
 
 
 @read_only
@@ -58,7 +41,7 @@ def health(request: HttpRequest) -> HttpResponse:
 def status(request: HttpRequest) -> HttpResponse:
     process: Body = {
         "version": str(settings.VERSION),
-        "uptime_seconds": int(time.monotonic() - _started_at),
+        "uptime_seconds": int(time.monotonic() - STARTED_AT),
     }
     try:
         now, total = counters(), totals()
@@ -81,9 +64,11 @@ def status(request: HttpRequest) -> HttpResponse:
 
 
 @read_only
-def metrics(_request: HttpRequest) -> HttpResponse:
+def metrics(request: HttpRequest) -> HttpResponse:
     """Also answers without the database."""
-    headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4, "Cache-Control": "no-store"}
+    if wants_json(request):
+        return json_metrics(request)
+    headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4, "Cache-Control": "no-store", "Vary": "Accept"}
     return HttpResponse(render_metrics(), headers=headers)
 
 

@@ -236,7 +236,7 @@ def is_urgent(method: str, raw_path: bytes) -> bool:
     if method != "POST":
         return raw_path == b"/health"
     verbs = (b"/renew", b"/renew-all", b"/keepalive")
-    return raw_path.startswith((b"/locks/", b"/sessions/")) and raw_path.endswith(verbs)
+    return raw_path.startswith((b"/locks/", b"/sessions/", b"/elections/")) and raw_path.endswith(verbs)
 
 
 def _encode(headers: list[tuple[str, str]]) -> Headers:

@@ -23,7 +23,7 @@ from locks.engine.operations import acquire, force_release
 from locks.events.history.rollup import UsageCounts, add_usage
 from locks.models import BulkRelease, Delivery, Event, Lock, Role, Space, Team, Token, User, Waiter
 from locks.models.token import PRESETS
-from locks.services import invites, webhooks
+from locks.services import elections, invites, webhooks
 from locks.services.audit import Actor
 from locks.services.bulk_release import SelectedLock, confirm, prepare, release_next_chunk
 from locks.services.snooze import snooze
@@ -110,6 +110,7 @@ PAGES = (
     "/ui/",
     "/ui/account",
     "/ui/teams/new",
+    "/ui/elections",
     "/ui/join",
     "/ui/harbor/staging/",
     "/ui/harbor/staging/connect",
@@ -190,7 +191,11 @@ def paths(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
 
 
 def create_missing(space: Space) -> str:
-    """What the demo does not have: an archived space, and a webhook with deliveries of every kind."""
+    """What the demo does not have: an archived space, an election, and a webhook with deliveries of every kind."""
+    campaign = requests.Acquire(
+        digest=elections.digest().hex(), name="r" * 64, owner="c" * 64, metadata=LONG_METADATA, ttl_seconds=300
+    )
+    elections.run_one(lambda: acquire([campaign]))
     Space.objects.create(team=space.team, slug="past", name="Past", archived_at=timezone.now())
     shell = Actor.of_shell()
     _secret, webhook = webhooks.create(actor=shell, space=space, url=LONG_URL, prefix=LONG_NAME)

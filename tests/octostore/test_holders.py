@@ -52,6 +52,21 @@ def test_when_the_first_crashes_the_second_gets_the_lock_after_its_session(call)
     assert call("GET", "/locks/deploy").json()["fencing_token"] == second["fencing_token"]
 
 
+@pytest.mark.parametrize("way", ["acquire", "claim-next", "acquire-all"])
+@pytest.mark.parametrize(("terms", "status"), [("each_path", "free"), ("compatible", "held")])
+def test_whether_a_lease_ends_with_its_session_unless_it_says(call, request, terms, status, way):
+    """On OctoStore's terms only an ephemeral one does."""
+    request.getfixturevalue(terms)
+    session = open_session(call)
+    body = {"ttl_seconds": 60, "session_id": session}
+    if way == "acquire":
+        call("POST", "/locks/deploy/acquire", body)
+    else:
+        call("POST", f"/locks/{way}", {**body, "names": ["deploy"]})
+    call("DELETE", f"/sessions/{session}")
+    assert call("GET", "/locks/deploy").json()["status"] == status
+
+
 @pytest.mark.usefixtures("either_terms")
 def test_a_session_and_no_session_are_different_holders(call):
     session = open_session(call)
@@ -73,9 +88,29 @@ def test_a_lease_belongs_to_its_token(call, space, verb):
 
 
 @pytest.mark.usefixtures("either_terms")
-@pytest.mark.parametrize("acl", [[], ["user:7"], ["token:abc"], {"acquire": ["user:7"]}])
-def test_an_access_list_is_refused_because_it_is_not_enforced(call, acl):
-    refused = call("POST", "/locks/deploy/acquire", {"acl": acl})
-    assert (refused.status_code, refused.json()["code"]) == (400, "invalid_input")
+def test_a_session_and_its_lease_pass_to_the_rotated_token(call, space):
+    token = issue(space, "worker", "locks:read", "locks:write")
+    session = call("POST", "/sessions", {"ttl_seconds": 60}, token=token).json()["session_id"]
+    body = {"ttl_seconds": 60, "session_id": session, "ephemeral": True}
+    lease = call("POST", "/locks/deploy/acquire", body, token=token).json()
+    successor = call("POST", "/auth/token/rotate", token=token).json()["token"]
+    assert call("POST", f"/sessions/{session}/keepalive", token=successor).status_code == 200
+    assert call("GET", f"/sessions/{session}", token=successor).json()["lock_count"] == 1
+    assert [row["session_id"] for row in call("GET", "/sessions", token=successor).json()["sessions"]] == [session]
+    again = call("POST", "/locks/deploy/acquire", body, token=successor).json()
+    assert (again["status"], again["lease_id"]) == ("acquired", lease["lease_id"])
+    renewed = call("POST", "/locks/deploy/renew", {"lease_id": lease["lease_id"]}, token=successor)
+    assert renewed.status_code == 200
+    assert call("DELETE", f"/sessions/{session}", token=successor).status_code == 204
     assert call("GET", "/locks/deploy").json()["status"] == "free"
-    assert call("POST", "/locks/deploy/acquire", {"acl": None}).json()["status"] == "acquired"
+
+
+@pytest.mark.usefixtures("either_terms")
+def test_no_other_token_may_use_a_session(call, space):
+    session = open_session(call)
+    other = issue(space, "other", "locks:read", "locks:write")
+    for method, path in (("GET", ""), ("POST", "/keepalive"), ("DELETE", "")):
+        refused = call(method, f"/sessions/{session}{path}", token=other)
+        assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+    refused = call("POST", "/locks/deploy/acquire", {"session_id": session}, token=other)
+    assert (refused.status_code, refused.json()["code"]) == (404, "not_found")

@@ -1,24 +1,25 @@
-"""Endpoints for one lock: acquire, renew, release, force-release, inspect."""
+"""Endpoints for one lock: acquire, renew, release, force-release, access list, inspect."""
 
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiExample
 from rest_framework.request import Request
 
-from locks.api import responses, schemas
-from locks.api.base_view import LockApiView, json_response
+from locks.api import acl, responses, schemas
+from locks.api.base_view import LockApiView, json_response, presented
 from locks.api.errors import invalid_input
 from locks.api.openapi_hooks import IDEMPOTENCY_KEY, NAME, describe
 from locks.api.parsing import check_delay, check_text, check_ttl, decoder
 from locks.api.waiting import NOT_ACQUIRED, defer_acquire
 from locks.engine import requests
 from locks.engine.execution import run
-from locks.engine.operations import acquire, force_release, inspect, release, renew
+from locks.engine.operations import acquire, force_release, inspect, release, renew, set_acl
 from locks.services.force_release import force_release_request
 
 _ACQUIRE = decoder(schemas.AcquireBody)
 _RENEW = decoder(schemas.RenewBody)
 _RELEASE = decoder(schemas.ReleaseBody)
 _FORCE_RELEASE = decoder(schemas.ForceReleaseBody)
+_SET_ACL = decoder(schemas.SetAclBody)
 
 
 class AcquireView(LockApiView):
@@ -41,9 +42,10 @@ class AcquireView(LockApiView):
     )
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _ACQUIRE)
-        acquire_request = requests.Acquire(
-            name=self.name(request, name), **self.caller(request), **self.lease_options(request, body)
-        )
+        options = self.lease_options(request, body)
+        if "acl" in options:
+            options["acl"] = acl.resolve(options["acl"], digest=presented(request).digest, must_include_caller=True)
+        acquire_request = requests.Acquire(name=self.name(request, name), **self.caller(request), **options)
         (outcome,) = run(acquire([acquire_request]))
         if body.wait_seconds and outcome.verdict in NOT_ACQUIRED:
             self.record_use(request, outcome, waits=True)
@@ -129,6 +131,31 @@ class ForceReleaseView(LockApiView):
         (outcome,) = run(force_release([force_request]))
         self.record_use(request, outcome)
         return json_response(responses.force_released(outcome))
+
+
+class AclView(LockApiView):
+    @describe(
+        "set_acl",
+        "Replace the access list of a lock",
+        tag="Locks",
+        scope="locks:write",
+        body=schemas.SetAclBody,
+        responses={200: schemas.AclSet},
+        errors=(404,),
+        parameters=[NAME],
+        description="The token that holds the lock may do this, and any token with the scope `locks:force`. The list "
+        "stays after the lease; the current holder keeps its lease, also if the list excludes it.",
+        examples=[OpenApiExample("two tokens", {"acl": {"acquire": ["user:deploy-bot"]}}, request_only=True)],
+    )
+    def put(self, request: Request, name: str) -> HttpResponse:
+        lock_name = self.name(request, name)
+        body = self.body(request, _SET_ACL)
+        listed = None
+        if body.acl is not None:
+            listed = acl.resolve(acl.principals(body.acl), digest=presented(request).digest, must_include_caller=False)
+        outcome = run(set_acl(requests.SetAcl(name=lock_name, acl=listed, **self.caller(request))))
+        self.record_use(request, outcome)
+        return json_response(responses.acl_set(outcome))
 
 
 class LockView(LockApiView):

@@ -28,13 +28,17 @@
 -- A request that waits (`wait_ms`) and does not get the lock has its place in the queue with this statement, in the order of
 -- the batch; the verdict is `waiting`. enqueue.sql says why no later request gets the lock first, and marks the lock.
 --
+-- Access lists. The snapshot is enough to refuse a token, but not to let it in: octo_state_under_acl checks the locked row again.
+-- A list that the request brings is set with the lease and stays after it.
+--
 -- In all CTEs the plain columns are the lease that is asked for and the held_ columns the one that the lock has. Every
 -- CTE carries what the later ones need: planned for few requests, joins between them would be nested loops.
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.request_id, request.channel, request.address, request.name, request.metadata,
-        request.lock_delay_seconds, request.session_id, request.server_id, request.wait_ms,
-        CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
+        request.lock_delay_seconds, request.session_id, request.server_id, request.wait_ms, request.acl,
+        CASE WHEN coalesce(request.ephemeral, NOT auth.octostore_compatibility) THEN request.session_id END
+            AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         auth.*,
@@ -44,7 +48,7 @@ WITH auth AS MATERIALIZED (
         index int, digest text, request_id text, channel text, address inet,
         name text COLLATE "C", ttl_seconds int, metadata text, owner text, lock_delay_seconds int,
         session_id uuid, ephemeral boolean, idempotency_digest text, request_digest text, is_alone boolean, server_id uuid,
-        wait_ms bigint
+        wait_ms bigint, acl text[]
     )
     CROSS JOIN LATERAL octo_acquire_auth(
         request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
@@ -55,7 +59,7 @@ snapshot AS MATERIALIZED (
         auth.session_id, auth.bound_session_id, auth.idempotency_digest, auth.request_digest, auth.token_id,
         auth.public_id, auth.token_name, auth.space_id, auth.team_id, auth.max_hold_seconds,
         auth.octostore_compatibility, auth.space_is_full, auth.conflict, auth.owner, auth.ttl_seconds,
-        auth.session_expires_at, lock.*
+        auth.session_expires_at, auth.acl, lock.*
     FROM auth
     CROSS JOIN LATERAL octo_lock_snapshot(
         auth.space_id, auth.name, auth.token_id, auth.session_id, auth.idempotency_digest,
@@ -69,13 +73,15 @@ locked AS MATERIALIZED (
         snapshot.lock_delay_seconds, snapshot.session_id, snapshot.bound_session_id, snapshot.idempotency_digest,
         snapshot.request_digest, snapshot.token_id, snapshot.public_id, snapshot.token_name, snapshot.space_id,
         snapshot.team_id, snapshot.max_hold_seconds, snapshot.octostore_compatibility, snapshot.space_is_full,
-        snapshot.conflict, snapshot.owner, snapshot.ttl_seconds, snapshot.session_expires_at,
+        snapshot.conflict, snapshot.owner, snapshot.ttl_seconds, snapshot.session_expires_at, snapshot.acl,
         lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner, lock.metadata,
         lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest, lock.lock_delay_seconds,
         lock.session_id, lock.last_waiter_id,
         octo_effective_expiry(lock.expires_at, lock.bound_session_id),
         octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds),
-        snapshot.state
+        octo_state_under_acl(
+            snapshot.state, lock.acl, snapshot.acl, snapshot.token_id,
+            lock.idempotency_digest = snapshot.idempotency_digest)
     FROM snapshot
     JOIN octo_lock AS lock ON lock.id = snapshot.lock_id
     WHERE snapshot.state IN ('open', 'recognised')
@@ -91,6 +97,7 @@ decision AS MATERIALIZED (
     SELECT
         lock.*, clock.now,
         CASE
+            WHEN lock.state IN ('not_listed', 'acl_conflict') THEN lock.state
             WHEN lock.effective_expires_at > clock.now THEN
                 CASE
                     WHEN held_token_id = token_id AND held_idempotency_digest = idempotency_digest THEN
@@ -111,7 +118,8 @@ decision AS MATERIALIZED (
             WHEN state = 'needs_handover' THEN 'needs_handover'
             WHEN lock.last_waiter_id IS NOT NULL THEN NULL
             WHEN lock.session_expires_at <= clock.now THEN NULL
-            WHEN lock.state NOT IN ('open', 'recognised') THEN NULL
+            -- A lease that was recognised and has ended since: the access list was not checked.
+            WHEN lock.state <> 'open' THEN NULL
             WHEN lock.space_is_full THEN 'space_full'
             WHEN row_number() OVER (PARTITION BY space_id, name ORDER BY index) = 1 THEN 'acquired'
         END AS verdict
@@ -139,7 +147,7 @@ updated AS (
         ttl_seconds = new.ttl_seconds, acquired_at = now, renewed_at = now, expires_at = new.expires_at, renewals = 0,
         idempotency_digest = new.idempotency_digest, request_digest = new.request_digest,
         next_sweep_at = new.expires_at, lock_delay_seconds = new.lock_delay_seconds, available_at = NULL,
-        updated_at = now
+        acl = coalesce(new.acl, lock.acl), updated_at = now
     FROM new_lease AS new
     WHERE lock.id = new.lock_id
 ),
@@ -147,12 +155,12 @@ inserted AS (
     INSERT INTO octo_lock (
         space_id, name, fencing_token, lease_id, holder_id, token_id, session_id, bound_session_id, owner, metadata,
         ttl_seconds, acquired_at, renewed_at, expires_at, renewals, idempotency_digest, request_digest, next_sweep_at,
-        lock_delay_seconds, created_at, updated_at
+        lock_delay_seconds, acl, created_at, updated_at
     )
     SELECT
         space_id, name, fencing_token, lease_id, holder_id, token_id, session_id, bound_session_id, owner, metadata,
         ttl_seconds, now, now, expires_at, 0, idempotency_digest, request_digest, expires_at,
-        lock_delay_seconds, now, now
+        lock_delay_seconds, acl, now, now
     FROM new_lease
     WHERE lock_id IS NULL
     ORDER BY space_id, name
@@ -195,7 +203,8 @@ recorded AS (
         UNION ALL
         SELECT * FROM octo_grant_event(
             now, team_id, space_id, name, granted.fencing_token, granted.owner, granted.holder_id, granted.metadata,
-            granted.token_id, token_name, channel, granted.address, request_id)
+            granted.token_id, token_name, channel, granted.address, request_id,
+            CASE WHEN granted.acl IS NOT NULL THEN jsonb_build_object('acl', granted.acl) END)
     ) AS event
     ORDER BY granted.index, event.fencing_token
 ),
@@ -239,7 +248,7 @@ SELECT
         WHEN decision.verdict IN ('held', 'idempotency_conflict') AND decision.effective_expires_at > finish.now
             THEN decision.verdict
         WHEN decision.verdict = 'delayed' AND decision.available_at > finish.now THEN 'delayed'
-        WHEN decision.verdict IN ('space_full', 'needs_handover') THEN decision.verdict
+        WHEN decision.verdict IN ('space_full', 'needs_handover', 'not_listed', 'acl_conflict') THEN decision.verdict
         WHEN decision.verdict = 'blocked' THEN decision.conflict ->> 'verdict'
         ELSE 'retry'
     END AS verdict,

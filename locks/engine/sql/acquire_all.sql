@@ -19,7 +19,8 @@ WITH auth AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
         request.lock_delay_seconds, request.session_id, request.handed_lease_id,
-        CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
+        CASE WHEN coalesce(request.ephemeral, NOT auth.octostore_compatibility) THEN request.session_id END
+            AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         auth.*
@@ -57,8 +58,9 @@ snapshot AS MATERIALIZED (
 ),
 blocked AS MATERIALIZED (
     SELECT
-        count(*) FILTER (WHERE state IN ('held', 'delayed', 'needs_handover')) > 0 AS by_others,
+        count(*) FILTER (WHERE state IN ('held', 'delayed', 'needs_handover', 'not_listed')) > 0 AS by_others,
         count(*) FILTER (WHERE state = 'needs_handover') > 0 AS needs_handover,
+        count(*) FILTER (WHERE state = 'not_listed') > 0 AS not_listed,
         count(*) FILTER (WHERE state = 'open') AS to_acquire,
         count(*) = count(lock_id) AS all_have_rows,
         coalesce(bool_and(state = 'recognised'), false) AS all_recognised
@@ -96,7 +98,7 @@ locked AS MATERIALIZED (
     SELECT
         snapshot.index, lock.id, lock.name, lock.lease_id, lock.fencing_token, lock.holder_id, lock.token_id,
         lock.owner, lock.metadata, lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest,
-        lock.session_id, lock.last_waiter_id, snapshot.state AS snapshot_state,
+        lock.session_id, lock.last_waiter_id, lock.acl, snapshot.state AS snapshot_state,
         octo_effective_expiry(lock.expires_at, lock.bound_session_id) AS effective_expires_at,
         octo_available_at(
             lock.available_at, octo_effective_expiry(lock.expires_at, lock.bound_session_id), lock.lock_delay_seconds
@@ -127,6 +129,7 @@ decision AS MATERIALIZED (
                     THEN CASE WHEN locked.snapshot_state = 'recognised' THEN 'recognised' END
                     ELSE 'held'
                 END
+            WHEN NOT octo_acl_allows(locked.acl, auth.token_id) THEN NULL
             WHEN locked.effective_expires_at IS DISTINCT FROM locked.expires_at THEN NULL
             WHEN locked.available_at > clock.now THEN 'delayed'
             WHEN locked.last_waiter_id IS NOT NULL THEN NULL
@@ -215,6 +218,7 @@ recorded AS (
 SELECT
     CASE
         WHEN refusal.verdict IS NOT NULL THEN refusal.verdict
+        WHEN blocked.not_listed THEN 'not_listed'
         WHEN conflict.conflict ->> 'verdict' = 'names_overlap' THEN 'names_overlap'
         WHEN conflict.conflict ->> 'verdict' IN ('held', 'delayed') THEN 'held'
         WHEN blocked.needs_handover THEN 'needs_handover'

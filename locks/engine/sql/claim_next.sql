@@ -19,7 +19,8 @@ WITH auth AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
         request.lock_delay_seconds, request.session_id,
-        CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
+        CASE WHEN coalesce(request.ephemeral, NOT auth.octostore_compatibility) THEN request.session_id END
+            AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         auth.token_id, auth.public_id, auth.token_name, auth.space_id, auth.team_id, auth.max_ttl_seconds,
@@ -96,6 +97,7 @@ locked AS MATERIALIZED (
     WHERE snapshot.state = 'open'
       AND (SELECT yes FROM may_acquire)
       AND lock.last_waiter_id IS NULL
+      AND octo_acl_allows(lock.acl, (SELECT token_id FROM auth))
       AND coalesce(
             octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds) <= clock_timestamp(), true)
     ORDER BY snapshot.index

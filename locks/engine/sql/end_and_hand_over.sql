@@ -60,7 +60,8 @@ WITH auth AS MATERIALIZED (
         nullif(request.name, '')) AS auth
     LEFT JOIN octo_space AS space ON request.digest IS NULL AND space.id = request.space_id
     LEFT JOIN octo_session AS session
-        ON session.id = request.session_id AND (request.digest IS NULL OR session.token_id = auth.token_id)
+        ON session.id = request.session_id
+        AND (request.digest IS NULL OR octo_token_owns_lease(auth.token_id, session.token_id))
 ),
 snapshot AS MATERIALIZED (
     SELECT auth.*, lock.id
@@ -199,7 +200,7 @@ ended AS MATERIALIZED (
 ),
 free_lock AS MATERIALIZED (
     SELECT
-        id, space_id, name, now, team_id, archived_at, fencing_token, last_waiter_id, delay_seconds, has_ended,
+        id, space_id, name, now, team_id, archived_at, fencing_token, last_waiter_id, delay_seconds, has_ended, acl,
         is_namespaced, NOT is_namespaced OR next_waiter_id IS NOT NULL AS may_be_handed,
         last_waiter_id IS NOT NULL OR next_waiter_id IS NOT NULL OR EXISTS (
             SELECT FROM octo_waiter AS waiter
@@ -233,8 +234,8 @@ handover AS MATERIALIZED (
         SELECT *, may_have_waiters AND coalesce(available_at <= now, true) AS is_open FROM free_lock
     ) AS free_lock
     LEFT JOIN LATERAL octo_hand_to_first_waiter(
-        CASE WHEN free_lock.is_open AND free_lock.may_be_handed THEN free_lock.space_id END, free_lock.name, free_lock.now, free_lock.archived_at,
-        (SELECT id FROM ending_session)) AS first ON true
+        CASE WHEN free_lock.is_open AND free_lock.may_be_handed THEN free_lock.space_id END, free_lock.name, free_lock.now,
+        free_lock.archived_at, (SELECT id FROM ending_session), free_lock.acl) AS first ON true
 ),
 -- The new lease where there is a waiter; all its columns are null where there is none.
 updated AS (

@@ -25,7 +25,8 @@ WITH auth AS MATERIALIZED (
         request.index, request.name, request.server_id, request.wait_ms, request.queue_seq, request.waiter_id,
         request.is_requeue, request.request_id, request.channel, request.address, request.metadata,
         request.lock_delay_seconds, request.session_id,
-        CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
+        CASE WHEN coalesce(request.ephemeral, NOT auth.octostore_compatibility) THEN request.session_id END
+            AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         auth.owner, auth.ttl_seconds, auth.token_id, auth.space_id, space.max_waiters_per_name, space.max_waiters,
@@ -53,7 +54,8 @@ locked AS MATERIALIZED (
     SELECT
         snapshot.index, lock.expires_at, lock.last_waiter_id,
         octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds) AS available_at,
-        lock.token_id = snapshot.token_id AND lock.idempotency_digest = snapshot.idempotency_digest AS is_own
+        lock.token_id = snapshot.token_id AND lock.idempotency_digest = snapshot.idempotency_digest AS is_own,
+        octo_acl_allows(lock.acl, snapshot.token_id) AS is_listed
     FROM snapshot
     JOIN octo_lock AS lock ON lock.id = snapshot.lock_id
     ORDER BY snapshot.space_id, snapshot.name, snapshot.index
@@ -86,8 +88,9 @@ space_count AS MATERIALIZED (
 counted AS MATERIALIZED (
     SELECT
         snapshot.*, locked.index IS NOT NULL AS is_locked, locked.expires_at, locked.last_waiter_id,
-        locked.available_at, locked.is_own, clock.now, space_count.length AS waiters_in_space, queue.ahead,
-        known.id AS entry_id, entry.id IS NOT NULL AS entry_is_locked, entry.handed_lease_id, attempts.first_seq, attempts.enqueued_at AS first_enqueued_at, attempts.replaced_ids,
+        locked.available_at, locked.is_own, locked.is_listed, clock.now, space_count.length AS waiters_in_space,
+        queue.ahead, known.id AS entry_id, entry.id IS NOT NULL AS entry_is_locked, entry.handed_lease_id,
+        attempts.first_seq, attempts.enqueued_at AS first_enqueued_at, attempts.replaced_ids,
         attempts.has_other_request, attempts.has_newer,
         row_number() OVER (PARTITION BY snapshot.lock_id ORDER BY snapshot.index) AS nth_of_name,
         row_number() OVER (PARTITION BY snapshot.space_id ORDER BY snapshot.index) AS nth_in_space,
@@ -129,6 +132,7 @@ decision AS MATERIALIZED (
             WHEN handed_lease_id IS NOT NULL THEN 'waiting'
             WHEN entry_id IS NOT NULL AND NOT entry_is_locked THEN 'row_locked'
             WHEN is_own AND expires_at > now THEN 'retry'
+            WHEN NOT is_listed THEN 'retry'
             WHEN has_other_request THEN 'idempotency_conflict'
             WHEN has_newer OR is_requeue AND first_seq IS NOT NULL THEN 'superseded'
             WHEN first_seq IS NULL

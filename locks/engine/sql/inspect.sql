@@ -38,7 +38,8 @@ SELECT
     ) END AS queue,
     clock.now,
     auth.space_id,
-    auth.requests_per_second
+    auth.requests_per_second,
+    lock.acl
 FROM (
     SELECT
         request.index, request.name, auth.space_id, auth.octostore_compatibility, auth.requests_per_second,

@@ -27,7 +27,7 @@ decision AS MATERIALIZED (
              ELSE 'session_over' END AS verdict
     FROM auth
     CROSS JOIN clock
-    JOIN locked ON locked.id = auth.session_id AND locked.token_id = auth.token_id
+    JOIN locked ON locked.id = auth.session_id AND octo_token_owns_lease(auth.token_id, locked.token_id)
 ),
 updated AS (
     UPDATE octo_session AS session SET last_keepalive_at = first.now, expires_at = first.new_expires_at

@@ -43,4 +43,4 @@ async def _send_events(watcher: Watcher, client: EventStream) -> None:
             await client.finish()
             return
         elif not await client.wait(watcher.ready, seconds=KEEPALIVE_SECONDS):
-            await client.send(sse.id_line(event_tail.cursor_of(watcher)) + sse.comment("no events"))
+            await client.send(watcher.keepalive(event_tail.cursor_of(watcher)))

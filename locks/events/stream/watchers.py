@@ -7,7 +7,7 @@ from enum import Enum
 
 from locks.events.stream.cursors import NOTHING, Cursor
 from locks.events.stream.memory import Account
-from locks.events.stream.sse import id_line, without_name
+from locks.events.stream.sse import comment, id_line, without_name
 from locks.events.stream.transitions import Transition
 
 # A client that lets more than this pile up is disconnected; it can reconnect with Last-Event-ID.
@@ -20,6 +20,7 @@ class CloseReason(Enum):
 
     SLOW = "You read too slowly. Reconnect with Last-Event-ID to resume."
     UNAUTHORIZED = "The token is no longer valid."
+    LIFETIME = "The stream has reached its maximum life. Reconnect."
 
 
 @dataclass(eq=False, kw_only=True)
@@ -64,7 +65,7 @@ class Watcher:
         in_snapshot = visibility.shows(row.txid)
         self.cursor = Cursor(row.at or row.now, position, visibility)
         if not in_snapshot:
-            self._append(id_line(self.cursor) + self._frame(chunk))
+            self._append(self._frame_with_id(chunk))
 
     def send_ephemeral(self, chunk: bytes) -> None:
         """For what is not part of the history and cannot be resumed."""
@@ -86,6 +87,12 @@ class Watcher:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         self.ready.clear()
         return b"".join(pending)
+
+    def keepalive(self, cursor: Cursor) -> bytes:
+        return id_line(cursor) + comment("no events")
+
+    def _frame_with_id(self, chunk: bytes) -> bytes:
+        return id_line(self.cursor) + self._frame(chunk)
 
     def _frame(self, chunk: bytes) -> bytes:
         return chunk if self.has_named_frames else without_name(chunk)

@@ -33,7 +33,7 @@ FIELDS = [
     ({"session_id": "not-a-uuid"}, 422),
     ({"acl": ["user:7"]}, 400),
     ({"acl": []}, 400),
-    ({"acl": {"read": "all"}}, 400),
+    ({"acl": {"acquire": []}}, 400),
 ]
 NAMES = [
     "/locks//acquire",

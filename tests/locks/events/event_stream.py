@@ -12,6 +12,7 @@ class ReceivedEvent:
     event: str
     data: Any
     id: str | None
+    retry: str | None = None
 
 
 @dataclass
@@ -61,7 +62,10 @@ class EventStream:
                     self.last_event_id = fields.get("id", self.last_event_id)
                     if "data" in fields:
                         yield ReceivedEvent(
-                            fields.get("event", "message"), json.loads(fields["data"]), fields.get("id")
+                            fields.get("event", "message"),
+                            json.loads(fields["data"]),
+                            fields.get("id"),
+                            fields.get("retry"),
                         )
                     fields = {}
         except (OSError, http.client.HTTPException, AttributeError):

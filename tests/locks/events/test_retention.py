@@ -143,6 +143,22 @@ def test_a_name_whose_token_is_ahead_of_the_clock_stays(engine: Engine) -> None:
 
 
 @pytest.mark.django_db
+def test_rooms_of_elections_go_after_a_day(engine: Engine, space: Space) -> None:
+    free(engine, "room")
+    age("room", days=2)
+    assert run(purge_idle_locks(days=30)) == 0
+    assert run(purge_idle_locks(days=30, short_lived_space=space.pk)) == 1
+
+
+@pytest.mark.django_db
+def test_a_name_with_an_access_list_stays(engine: Engine) -> None:
+    free(engine, "restricted")
+    age("restricted", days=31)
+    Lock.objects.update(acl=["user:operator"])
+    assert run(purge_idle_locks(days=30)) == 0
+
+
+@pytest.mark.django_db
 def test_a_name_with_a_waiter_stays(engine: Engine, space: Space) -> None:
     free(engine, "waited-for")
     age("waited-for", days=31)

@@ -50,5 +50,5 @@ CREATE FUNCTION octo_acquire_auth(
         -- By its id alone: a token can have many sessions, and this may be planned when it has none.
         SELECT octo_session.token_id, octo_session.owner, least(ended_at, octo_session.expires_at) AS expires_at
         FROM octo_session WHERE octo_session.id = octo_acquire_auth.session LIMIT 1
-    ) AS own_session ON own_session.token_id = auth.token_id
+    ) AS own_session ON octo_token_owns_lease(auth.token_id, own_session.token_id)
 $$;

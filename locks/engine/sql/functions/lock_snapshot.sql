@@ -1,6 +1,7 @@
 -- A lock as the statement's snapshot shows it, for a request that wants to acquire it. Always one row; `lock_id` is null
 -- if the name has no row yet. The `state` is:
 --   recognised      held by this caller: the same idempotency key, holder (octo_is_same_holder) or handed lease
+--   not_listed      the lock has an access list that does not include the token
 --   held            held by another
 --   needs_handover  the lease seems to have ended with its session, or requests may be waiting for the free lock
 --   delayed         free, but its lock delay is not over
@@ -28,8 +29,10 @@ CREATE FUNCTION octo_lock_snapshot(
                         octo_lock_snapshot.token, octo_lock_snapshot.session, lock.token_id, lock.session_id,
                         octo_lock_snapshot.octostore_compatibility) THEN 'recognised'
                     WHEN lock.lease_id = octo_lock_snapshot.handed_lease_id THEN 'recognised'
+                    WHEN NOT octo_acl_allows(lock.acl, octo_lock_snapshot.token) THEN 'not_listed'
                     ELSE 'held'
                 END
+            WHEN NOT octo_acl_allows(lock.acl, octo_lock_snapshot.token) THEN 'not_listed'
             WHEN lock.effective_expires_at IS DISTINCT FROM lock.expires_at THEN 'needs_handover'
             WHEN octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds) > clock_timestamp()
                 THEN 'delayed'

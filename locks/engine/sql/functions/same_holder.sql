@@ -12,8 +12,8 @@ LANGUAGE sql STABLE PARALLEL SAFE COST 20 AS $$
     WHERE successor.id = token
 $$;
 
--- Whether a lease belongs to a token: the one that took it, or its successor. Inlined, so that a token's own lease costs one
--- comparison.
+-- Whether a lease or a session belongs to a token: the one that took it, or its successor. Inlined, so that a token's own lease
+-- costs one comparison.
 CREATE FUNCTION octo_token_owns_lease(token bigint, lease_token bigint) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT lease_token = token OR octo_is_successor(token, lease_token)
