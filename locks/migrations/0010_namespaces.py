@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('locks', '0003_sql_functions'),
+        ('locks', '0035_server'),
     ]
 
     operations = [
