@@ -17,6 +17,7 @@ from locks.api.errors import RETRY_AFTER_SECONDS, invalid_input
 from locks.api.exceptions import respond
 from locks.system_state.counters import ANSWER_TIMEOUT, counters, totals
 from locks.system_state.db_health import check_connection
+from locks.system_state.writes import check_writes
 from octoadmin.monitoring.prometheus import render_metrics
 
 Body: TypeAlias = Mapping[str, str | int]
@@ -42,13 +43,15 @@ def read_only(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequ
 
 @read_only
 def health(request: HttpRequest) -> HttpResponse:
-    """200 if this process and the database answer; 503 within seconds if the database does not."""
+    """200 if this process answers and the database can write; otherwise 503 within seconds."""
+    state = "does not answer"
     try:
         check_connection(seconds=ANSWER_TIMEOUT)
+        state = "cannot write"
+        check_writes()
         size = totals().database_bytes
     except Error as error:
-        body: Body = {"status": "unavailable", "healthy": False, "database": "does not answer"}
-        return _unavailable(request, error, body)
+        return _unavailable(request, error, {"status": "unavailable", "healthy": False, "database": state})
     # OctoStore's fields beside our `status`.
     return _answer({"status": "ok", "healthy": True, "storage": "postgresql", "db_size_bytes": size})
 
@@ -94,6 +97,6 @@ def _unavailable(request: HttpRequest, error: Error, body: Body) -> JsonResponse
     response = _answer(body)
     response.status_code = 503
     response["Retry-After"] = str(RETRY_AFTER_SECONDS)
-    reason = "the database does not answer: %s"
+    reason = "the database failed a check: %s"
     log_response(reason, str(error), response=response, request=request, logger=_logger, level="warning")
     return response
