@@ -67,7 +67,9 @@ def deliveries() -> str:
 @shared_task(base=RecordedTask)
 def rollup() -> str:
     with statement_timeout(MAINTENANCE):
-        return f"{run(roll_up())} events counted"
+        events = run(roll_up())
+        run(maintenance.count_storage())
+        return f"{events} events counted"
 
 
 @shared_task(base=RecordedTask)

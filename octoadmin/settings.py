@@ -181,6 +181,8 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 
 RETENTION_DAYS = ENVIRONMENT.octo_retention_days
 STATISTICS_DAYS = ENVIRONMENT.octo_statistics_days
+MAX_NAMES = ENVIRONMENT.octo_max_names
+MAX_EVENTS = ENVIRONMENT.octo_max_events
 WEBHOOK_NETWORKS = ENVIRONMENT.octo_webhook_networks
 
 TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies

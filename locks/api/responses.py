@@ -60,7 +60,14 @@ _ERRORS: dict[str, tuple[int, Code, str]] = {
     Verdict.SPACE_FULL: (
         403,
         Code.LOCK_LIMIT_EXCEEDED,
-        "The space has reached its limit of live locks. Release some, or ask an admin to raise the limit.",
+        "The space has reached its limit of live locks or of names; its Team page shows which. Release locks, reuse "
+        "names, or ask an admin to raise the limit.",
+    ),
+    Verdict.HISTORY_FULL: (
+        403,
+        Code.LOCK_LIMIT_EXCEEDED,
+        "The history of the space has reached its limit of events. Leases that are held can be renewed and released. "
+        "Ask an admin to raise the limit.",
     ),
     Verdict.NO_SESSION: (404, Code.NOT_FOUND, "There is no such session, or it belongs to another token."),
     Verdict.SESSION_OVER: (

@@ -27,6 +27,7 @@ class Verdict(StrEnum):
     TTL_TOO_LONG = "ttl_too_long"
     METADATA_TOO_LONG = "metadata_too_long"
     SPACE_FULL = "space_full"
+    HISTORY_FULL = "history_full"
     IDEMPOTENCY_CONFLICT = "idempotency_conflict"
     HELD_BY_ANOTHER = "held_by_another"
     NOT_HELD = "not_held"

@@ -100,7 +100,7 @@ decision AS MATERIALIZED (
             WHEN lock.last_waiter_id IS NOT NULL THEN CASE WHEN state = 'needs_handover' THEN 'needs_handover' END
             WHEN lock.session_expires_at <= clock.now THEN NULL
             WHEN lock.state NOT IN ('open', 'recognised') THEN NULL
-            WHEN lock.space_is_full THEN 'space_full'
+            WHEN lock.space_is_full OR (lock.lock_id IS NULL AND octo_names_are_full(lock.space_id)) THEN 'space_full'
             WHEN row_number() OVER (PARTITION BY space_id, name ORDER BY index) = 1 THEN 'acquired'
         END AS verdict
     FROM (

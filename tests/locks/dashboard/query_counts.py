@@ -38,5 +38,5 @@ QUERY_COUNTS = {
     "account, every way in": 7,  # second factors, connected accounts, recovery codes left
     "webhooks": SHELL + 1,
     "a webhook": SHELL + 3,  # the webhook, its deliveries, their attempts
-    "limits": SHELL + 2,  # the space as it is stored, what is held
+    "limits": SHELL + 3,  # the space as it is stored, what is held, what is used
 }
