@@ -95,6 +95,10 @@ class Limits:
     def check_token(self, digest: bytes) -> None:
         _reject(self._requests.take(digest), "This token has exceeded its request rate.")
 
+    def check_room(self, digest: bytes) -> None:
+        """As `check_token`, but takes nothing."""
+        _reject(self._requests.wait_ms(digest), "This token has exceeded its request rate.")
+
     def refund(self, digest: bytes) -> None:
         """For a request that will be checked again."""
         self._requests.charge(digest, -1)

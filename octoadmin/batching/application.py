@@ -17,6 +17,7 @@ from locks.engine.execution import Unavailable
 from octoadmin.batching.batcher import Batcher, Failed, RolledBack
 from octoadmin.batching.head import Fallback, Reason, RequestHead, Unauthenticated, parse_head
 from octoadmin.batching.operations import OPERATIONS, Operation, find_operation
+from octoadmin.batching.refusals import Refusals
 from octoadmin.batching.static_headers import static_headers
 from octoadmin.http.asgi_types import (
     CLIENT_GONE_STATUS,
@@ -43,7 +44,7 @@ for _reason in Reason:
 
 class BatchingApplication:
     def __init__(self, fallback: Application, *, connections: int) -> None:
-        self._fallback = fallback
+        self._fallback = Refusals(fallback)
         self.routes = {operation.name: Route(operation, connections=connections) for operation in OPERATIONS}
 
     async def stop(self, *, seconds: float) -> None:
