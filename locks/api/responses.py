@@ -60,8 +60,8 @@ _ERRORS: dict[str, tuple[int, Code, str]] = {
     Verdict.SPACE_FULL: (
         403,
         Code.LOCK_LIMIT_EXCEEDED,
-        "The space has reached its limit of live locks or of names; its Team page shows which. Release locks, reuse "
-        "names, or ask an admin to raise the limit.",
+        "The space has reached its limit of live locks, names or sessions (10,000); its Team page shows which. Release "
+        "locks, reuse names, end sessions, or ask an admin to raise the limit.",
     ),
     Verdict.HISTORY_FULL: (
         403,

@@ -212,7 +212,7 @@ def test_a_limit_of_the_space_is_named_in_the_error(call, space):
     usage = SpaceUsage.objects.create(space=space, names=1)
     refused = call("POST", "/locks/new/acquire")
     assert (refused.status_code, refused.json()["code"]) == (403, "lock_limit_exceeded")
-    assert "limit of live locks or of names" in refused.json()["details"]
+    assert "limit of live locks, names or sessions" in refused.json()["details"]
     SpaceUsage.objects.filter(pk=usage.pk).update(names=0, events=5)
     refused = call("POST", "/locks/new/acquire")
     assert (refused.status_code, refused.json()["code"]) == (403, "lock_limit_exceeded")

@@ -5,6 +5,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
 
 from locks.engine import maintenance
@@ -354,6 +355,21 @@ class TestLimits:
         assert engine.keep_alive(session.session_id).verdict == "kept_alive"
         assert engine.renew("a", held.lease_id).verdict == "renewed"
         assert engine.release("a", held.lease_id).verdict == "released"
+
+
+    def test_the_number_of_live_sessions_is_limited(self, engine, space):
+        over = engine.open_session()
+        with connection.cursor() as cursor:
+            cursor.execute(
+                """
+                INSERT INTO octo_session (id, space_id, token_id, owner, ttl_seconds, expires_at, next_sweep_at)
+                SELECT gen_random_uuid(), space_id, token_id, owner, 60, expires_at, next_sweep_at
+                FROM octo_session CROSS JOIN generate_series(2, 10000)
+                """
+            )
+        assert engine.open_session().verdict == "space_full"
+        assert engine.end_session(over.session_id).verdict == "ended"
+        assert engine.open_session().verdict == "opened"
 
 
 class TestTokens:
