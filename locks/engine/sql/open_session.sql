@@ -13,7 +13,7 @@ WITH auth AS MATERIALIZED (
                 SELECT count(*)
                 FROM (
                     SELECT FROM octo_session AS live
-                    WHERE live.space_id = auth.space_id AND live.next_sweep_at IS NOT NULL
+                    WHERE live.space_id = auth.space_id AND live.next_sweep_at IS NOT NULL AND live.ended_at IS NULL
                     LIMIT 10000
                 ) AS live
             ) THEN 'space_full'
