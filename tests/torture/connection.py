@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 
 from octoadmin.http.asgi_types import Headers
@@ -31,13 +32,15 @@ class Connection:
             writer.write(head_of(method, path, headers_of(self._token, data)) + data)
             reply = await read_reply(reader)
         except BaseException:
-            self.close()
+            await self.aclose()
             raise
         if reply.headers.get("connection") == "close":
-            self.close()
+            await self.aclose()
         return reply
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         if self._streams is not None:
-            self._streams[1].close()
-            self._streams = None
+            (_, writer), self._streams = self._streams, None
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()

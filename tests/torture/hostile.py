@@ -54,14 +54,14 @@ class Hostile:
         await api.call("POST", "/locks/wanted/acquire", {"ttl_seconds": 3600})
         for number in range(200):
             await api.call("POST", f"/locks/bulky{number}/acquire", {"ttl_seconds": 3600, "metadata": "x" * 1000})
-        api.close()
+        await api.aclose()
 
     def _connection(self) -> Connection:
         return Connection(self._port, self._token)
 
     async def _flood(self) -> None:
         api = self._connection()
-        with contextlib.closing(api):
+        async with contextlib.aclosing(api):
             for _ in range(1000):
                 name = f"flood{next(self._numbers)}"
                 lease = await api.call("POST", f"/locks/{name}/acquire", {"ttl_seconds": 2})
@@ -70,7 +70,7 @@ class Hostile:
 
     async def _flood_as_stranger(self) -> None:
         api = Connection(self._port, token_format.generate())
-        with contextlib.closing(api):
+        async with contextlib.aclosing(api):
             for method, path in itertools.cycle((("POST", "/locks/a/acquire"), ("GET", "/whoami"), ("POST", "/sessions"))):
                 await api.call(method, path)
 
@@ -91,7 +91,7 @@ class Hostile:
 
     async def _batch(self) -> None:
         api = self._connection()
-        with contextlib.closing(api):
+        async with contextlib.aclosing(api):
             first = next(self._numbers)
             names = [f"batch{first}-{number}" for number in range(100)]
             taken = await api.call("POST", "/locks/acquire-all", {"names": names, "ttl_seconds": 2})
@@ -102,7 +102,7 @@ class Hostile:
 
     async def _wait(self) -> None:
         api = self._connection()
-        with contextlib.closing(api):
+        async with contextlib.aclosing(api):
             await api.call("POST", "/locks/wanted/acquire", {"wait_seconds": 60})
 
     async def _half_body(self) -> None:

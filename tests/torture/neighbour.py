@@ -58,14 +58,14 @@ class Worker:
     """Calls the API as a client library does, and records each answer in the current phase."""
 
     def __init__(self, port: int, token: str, phase: Phase) -> None:
-        self._connection = Connection(port, token)
+        self.connection = Connection(port, token)
         self.phase = phase
 
     async def call(self, what: str, path: str, body: object) -> Reply | None:
         """None for an answer that a client would try again."""
         started = time.perf_counter()
         try:
-            reply = await self._connection.call("POST", path, body)
+            reply = await self.connection.call("POST", path, body)
         except (OSError, asyncio.IncompleteReadError) as error:
             self.phase.broken.append(f"{path}: {type(error).__name__}")
             return None
@@ -125,8 +125,11 @@ async def measure(*, port: int, token: str, hostile_token: str, alone: float, be
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(worker.connection.aclose() for worker in workers))
         if attacker.pid is not None:
             attacker.kill()
+            attacker.join()
+            attacker.close()
     failures = [result for result in results if not isinstance(result, asyncio.CancelledError)]
     if failures:
         raise RuntimeError(f"{failures} {phases}")
