@@ -4,6 +4,7 @@ So a flood of refusals costs less than the requests that are served. The respons
 functions.
 """
 
+import asyncio
 import time
 from functools import lru_cache
 
@@ -19,6 +20,9 @@ from octoadmin.http.asgi_types import Application, Receive, Scope, Send
 from octoadmin.http.deferred import send_response, with_error_headers
 from octoadmin.http.request_log import is_logged, log_request
 from octoadmin.monitoring.request_metrics import count_request
+
+# A client that sends its next request after each answer floods the server no faster than this. The delay holds no thread.
+REFUSAL_SECONDS = 0.1
 
 _headers = lru_cache(maxsize=128)(static_headers)
 
@@ -37,6 +41,7 @@ class Refusals:
         error, request_id = refusal.error, new_request_id()
         headers = [*_headers(view, secure=refusal.secure), (b"x-request-id", request_id.encode())]
         headers = with_error_headers(headers, error, request_id=request_id)
+        await delay_refusal(error)
         # The web server skips a body that was not read.
         await send_response(send, error.status, headers, error.body(request_id=request_id))
         seconds = time.perf_counter() - started
@@ -45,6 +50,12 @@ class Refusals:
             log_request(
                 method=scope["method"], path=scope["path"], status=error.status, seconds=seconds, request_id=request_id
             )
+
+
+async def delay_refusal(error: ApiError) -> None:
+    """For what floods consist of: requests without a valid token, or over their limit."""
+    if error.status in (401, 429):
+        await asyncio.sleep(REFUSAL_SECONDS)
 
 
 def _refusal(scope: Scope) -> Unauthenticated | None:

@@ -1,12 +1,15 @@
 """Refusals of requests that are not hot calls: as Django's, and without a thread of it."""
 
+import asyncio
+
 import pytest
 
 from locks.api.limits import limits
 from locks.models import Space
-from tests.octoadmin.batching.both_paths import Paths, counted, on_paths
+from octoadmin.batching import refusals
+from tests.octoadmin.batching.both_paths import HOST, Paths, counted, on_paths
 from tests.octoadmin.batching.test_same_answers import Side
-from tests.octoadmin.http_client import listening
+from tests.octoadmin.http_client import ask, listening
 from tests.polling import async_until
 
 SESSION = "/sessions/3f8e4a4c-6b5c-4ca8-9a8f-0f6ea4f4d9a5"
@@ -62,6 +65,23 @@ def test_a_token_over_its_limit_is_refused_without_a_thread(committed: None, spa
 
     on_paths(worker_token, scenario)
     limits.reset()
+
+
+@pytest.mark.parametrize("path", ["/locks/a", "/whoami"])
+def test_a_refusal_is_held_back_without_holding_up_others(
+    committed: None, monkeypatch: pytest.MonkeyPatch, worker_token: str, path: str
+) -> None:
+    monkeypatch.setattr(refusals, "REFUSAL_SECONDS", 3600)
+    limits.reset()
+
+    async def scenario(paths: Paths) -> None:
+        refused = asyncio.create_task(ask(paths.port, "GET", path, [HOST]))
+        for served in ("/locks/a", "/whoami", "/health"):
+            assert (await paths.call("GET", served)).status == 200
+        assert not refused.done()
+        refused.cancel()
+
+    on_paths(worker_token, scenario)
 
 
 def test_what_needs_no_token_is_left_to_django(committed: None) -> None:
