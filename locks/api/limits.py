@@ -1,7 +1,7 @@
 """Rate limits, kept in the process: a request that is rejected here never reaches the database.
 
-There is a token bucket for each bearer token, one for all tokens of a space, and one for each network that sends invalid
-tokens. With several server processes, each has its share of the limit.
+There is a token bucket for each bearer token, one for all tokens of a space, and one for each network that sends
+invalid tokens. With several server processes, each has its share of the limit.
 """
 
 import threading

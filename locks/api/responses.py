@@ -60,14 +60,12 @@ _ERRORS: dict[str, tuple[int, Code, str]] = {
     Verdict.SPACE_FULL: (
         403,
         Code.LOCK_LIMIT_EXCEEDED,
-        "The space has reached its limit of live locks, names or sessions (10,000); its Team page shows which. Release "
-        "locks, reuse names, end sessions, or ask an admin to raise the limit.",
+        "The space is at its limit of live locks, names or sessions (10,000). Release some, or ask an admin for more.",
     ),
     Verdict.HISTORY_FULL: (
         403,
         Code.LOCK_LIMIT_EXCEEDED,
-        "The history of the space has reached its limit of events. Leases that are held can be renewed and released. "
-        "Ask an admin to raise the limit.",
+        "The space is at its limit of events. Held leases can be renewed and released. Ask an admin for more.",
     ),
     Verdict.NO_SESSION: (404, Code.NOT_FOUND, "There is no such session, or it belongs to another token."),
     Verdict.SESSION_OVER: (

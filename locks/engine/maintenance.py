@@ -53,7 +53,7 @@ def recount_stale() -> Operation[int]:
 
 
 def count_storage() -> Operation[None]:
-    """Counts names and events, in one commit for each space: a server that updates its live locks waits for one only."""
+    """Counts names and events, in one commit for each space: a server that counts its live locks waits for one only."""
     spaces = yield statements.STORAGE_TO_COUNT, []
     for space_id in spaces:
         yield statements.COUNT_STORAGE, [space_id]

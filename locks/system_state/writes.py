@@ -9,8 +9,8 @@ from locks.system_state.ttl_cache import TTLCache
 # Each check writes to the disk.
 FRESH_SECONDS = 5.0
 
-# The commit writes to the log, whose files are created in advance. The rows exceed the working memory, so they need room
-# for a new file, as new pages of a table do.
+# The commit writes to the log, whose files are created in advance. The rows exceed the working memory, so they need
+# room for a new file, as new pages of a table do.
 _QUERY = """
     WITH block AS MATERIALIZED (SELECT repeat('0', 8192) AS content FROM generate_series(1, 32))
     SELECT current_setting('transaction_read_only'), count(content), pg_logical_emit_message(true, 'octoadmin', '')

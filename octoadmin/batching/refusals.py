@@ -21,7 +21,7 @@ from octoadmin.http.deferred import send_response, with_error_headers
 from octoadmin.http.request_log import is_logged, log_request
 from octoadmin.monitoring.request_metrics import count_request
 
-# A client that sends its next request after each answer floods the server no faster than this. The delay holds no thread.
+# A client that sends its next request after each answer floods the server no faster than this. It holds no thread.
 REFUSAL_SECONDS = 0.1
 
 _headers = lru_cache(maxsize=128)(static_headers)

@@ -71,7 +71,9 @@ class Hostile:
     async def _flood_as_stranger(self) -> None:
         api = Connection(self._port, token_format.generate())
         async with contextlib.aclosing(api):
-            for method, path in itertools.cycle((("POST", "/locks/a/acquire"), ("GET", "/whoami"), ("POST", "/sessions"))):
+            for method, path in itertools.cycle(
+                (("POST", "/locks/a/acquire"), ("GET", "/whoami"), ("POST", "/sessions"))
+            ):
                 await api.call(method, path)
 
     async def _unread_export(self) -> None:

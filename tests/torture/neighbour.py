@@ -3,8 +3,8 @@
     python -m tests.torture.neighbour --seconds 60
 
 starts an Octoadmin of its own, measures the well-behaved space alone for a third of the time and beside the hostile one
-for the rest, prints both, and fails if a lease was lost, an answer broke the contract, or a p99 is more than three times
-as long.
+for the rest, prints both, and fails if a lease was lost, an answer broke the contract, or a p99 is more than three
+times as long.
 """
 
 import argparse
@@ -82,7 +82,7 @@ class Worker:
         return reply
 
     async def until_answered(self, what: str, path: str, body: object) -> Reply:
-        while (reply := await self.call(what, path, body)) is None:
+        while (reply := await self.call(what, path, body)) is None:  # noqa: ASYNC110 -- tries again
             await asyncio.sleep(PAUSE_SECONDS)
         return reply
 
@@ -191,11 +191,15 @@ def _wait_until_healthy(port: int, up: subprocess.Popen[bytes]) -> None:
 def report(alone: Phase, beside: Phase) -> bool:
     """Prints the figures; false if the hostile space has harmed the other."""
     harmed = bool(beside.lost or beside.broken)
-    print(f"{'':10} {'calls':>7} {'p50 ms':>8} {'p99 ms':>8}   beside: {'calls':>7} {'p50 ms':>8} {'p99 ms':>8} {'ratio':>6}")
+    columns = f"{'calls':>7} {'p50 ms':>8} {'p99 ms':>8}"
+    print(f"{'':10} {columns}   beside: {columns} {'ratio':>6}")
     for call in CALLS:
         ratio = beside.percentile(call, 99) / alone.percentile(call, 99)
         harmed |= ratio > MAX_RATIO
-        figures = [(len(phase.seconds[call]), phase.percentile(call, 50), phase.percentile(call, 99)) for phase in (alone, beside)]
+        figures = [
+            (len(phase.seconds[call]), phase.percentile(call, 50), phase.percentile(call, 99))
+            for phase in (alone, beside)
+        ]
         before, after = ("{:7} {:8.1f} {:8.1f}".format(*each) for each in figures)
         print(f"{call:10} {before}           {after} {ratio:6.2f}")
     print(f"leases lost {len(beside.lost)}, put off {dict(beside.put_off)}, contract broken {len(beside.broken)}")

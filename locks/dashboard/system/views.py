@@ -27,9 +27,7 @@ def system(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     if current_user(request).is_superuser:
         database = database_state()
         processes, streams = processes_and_streams()
-        checks = queries.checks_for_superusers(
-            counters, database, processes=processes, streams=streams, usage=usage
-        )
+        checks = queries.checks_for_superusers(counters, database, processes=processes, streams=streams, usage=usage)
         context = {"task_runs": queries.task_runs(counters), "versions": queries.versions(database)}
     else:
         checks = queries.checks_for_members(counters, usage=usage)

@@ -327,7 +327,6 @@ class TestLimits:
         assert engine.claim_next(["a", "b"]).verdict == "held"
         assert Lock.objects.filter(lease_id__isnull=False).count() == 3
 
-
     def test_a_space_with_too_many_names_grants_only_names_that_it_has(self, engine, space):
         held = engine.acquire("a")
         free = engine.acquire("b")
@@ -355,7 +354,6 @@ class TestLimits:
         assert engine.keep_alive(session.session_id).verdict == "kept_alive"
         assert engine.renew("a", held.lease_id).verdict == "renewed"
         assert engine.release("a", held.lease_id).verdict == "released"
-
 
     def test_the_number_of_live_sessions_is_limited(self, engine, space):
         over = engine.open_session()

@@ -14,7 +14,8 @@ from tests.polling import async_until
 
 SESSION = "/sessions/3f8e4a4c-6b5c-4ca8-9a8f-0f6ea4f4d9a5"
 REFUSED = [
-    ("GET", "/whoami"), ("PUT", "/whoami"), ("POST", "/sessions"), ("DELETE", SESSION), ("POST", f"{SESSION}/keepalive"),
+    ("GET", "/whoami"), ("PUT", "/whoami"), ("POST", "/sessions"), ("DELETE", SESSION),
+    ("POST", f"{SESSION}/keepalive"),
     ("GET", "/locks?prefix=a"), ("POST", "/locks/acquire-all"), ("GET", "/events/export"), ("GET", "/watch"),
     ("GET", "/webhooks"), ("POST", "/auth/token/rotate"), ("GET", "/locks/a/history"),
 ]  # fmt: skip

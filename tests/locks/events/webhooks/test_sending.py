@@ -86,7 +86,9 @@ def test_the_time_of_the_look_up_counts(receiver, monkeypatch) -> None:
     """A timer that started with the connection would let the receiver drip for another two seconds."""
     monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 2.0)
     timers = []
-    monkeypatch.setattr(sending.threading, "Timer", lambda seconds, *rest: timers.append(seconds) or Timer(seconds, *rest))
+    monkeypatch.setattr(
+        sending.threading, "Timer", lambda seconds, *rest: timers.append(seconds) or Timer(seconds, *rest)
+    )
 
     def slow(_host: str, _port: int) -> list:
         time.sleep(1)
