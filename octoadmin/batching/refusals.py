@@ -39,7 +39,8 @@ class Refusals:
             await self._fallback(scope, receive, send)
             return
         error, request_id = refusal.error, new_request_id()
-        headers = [*_headers(view, secure=refusal.secure), (b"x-request-id", request_id.encode())]
+        static = _headers(view, secure=refusal.secure)  # type: ignore[arg-type]  # mypy: a class is not hashable
+        headers = [*static, (b"x-request-id", request_id.encode())]
         headers = with_error_headers(headers, error, request_id=request_id)
         await delay_refusal(error)
         # The web server skips a body that was not read.

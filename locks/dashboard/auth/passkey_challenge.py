@@ -46,4 +46,4 @@ def discard_challenge(request: HttpRequest) -> None:
 def use_once(factor: Authenticator, *, issued_at: datetime) -> bool:
     """Of two requests with the same challenge, one is refused."""
     unused = Authenticator.objects.filter(Q(last_used_at=None) | Q(last_used_at__lt=issued_at), pk=factor.pk)
-    return unused.update(last_used_at=timezone.now()) == 1
+    return bool(unused.update(last_used_at=timezone.now()))

@@ -67,7 +67,7 @@ def send(
 
 def _look_up(resolver: Resolve, target: Target) -> list[Address]:
     """On a thread of its own, because the system's resolver has no deadline. A look-up that takes longer continues
-    there without effect; the resolver ends it within a minute, so at most a few for each delivery thread are left behind."""
+    there without effect; the resolver ends it within a minute, so at most a few for each delivery thread are left."""
     found: Future[list[Address]] = Future()
 
     def run() -> None:
