@@ -85,16 +85,18 @@ format: $(VENV)/.development
 bench: $(VENV)/.development
 	@$(BIN)/python -m bench
 
-# Both wheels, the locked dependencies with their hashes, and a bill of materials (CycloneDX).
+# Both wheels, the locked dependencies with their hashes, and a bill of materials of each wheel (CycloneDX).
 DIST ?= dist
 EXPORT := export --quiet --frozen --no-default-groups --no-emit-project --no-header
+BILL := --format cyclonedx1.5 --output-file
 
 dist: $(VENV)/.development
 	@rm -rf $(DIST)
 	@$(BIN)/hatchling build --target wheel --directory $(DIST) > /dev/null
 	@$(BIN)/uv build --quiet --wheel --out-dir $(DIST) client
 	@$(BIN)/uv $(EXPORT) --output-file $(DIST)/requirements.txt
-	@$(BIN)/uv $(EXPORT) --format cyclonedx1.5 --output-file $(DIST)/octoadmin.cdx.json
+	@$(BIN)/uv $(EXPORT) $(BILL) $(DIST)/octoadmin.cdx.json
+	@$(BIN)/uv $(EXPORT) --only-group client $(BILL) $(DIST)/octo.cdx.json
 	@ls $(DIST)
 
 clean:

@@ -18,6 +18,7 @@ from locks.events.webhooks.outbox import fan_out, purge_deliveries
 from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
 from locks.services import bulk_release, elections, login_throttle, servers, snooze
 from locks.services.stuck import count_stuck
+from locks.system_state.statement_timeout import MAINTENANCE, statement_timeout
 from locks.task_recording import RecordedTask
 
 IDLE_LOCK_DAYS = 30
@@ -64,7 +65,10 @@ def deliveries() -> str:
 
 @shared_task(base=RecordedTask)
 def rollup() -> str:
-    return f"{run(roll_up())} events counted"
+    with statement_timeout(MAINTENANCE):
+        events = run(roll_up())
+        run(maintenance.count_storage())
+        return f"{events} events counted"
 
 
 @shared_task(base=RecordedTask)
@@ -90,25 +94,27 @@ def resume_bulk_releases() -> str:
 @shared_task(base=RecordedTask)
 def detect_stuck() -> str:
     """Computes hold baselines for locks that are held for long, and counts stuck locks."""
-    baselines = run(compute_hold_baselines())
-    return f"{baselines} hold baselines, {count_stuck()} stuck"
+    with statement_timeout(MAINTENANCE):
+        baselines = run(compute_hold_baselines())
+        return f"{baselines} hold baselines, {count_stuck()} stuck"
 
 
 @shared_task(base=RecordedTask)
 def retention() -> str:
-    missed = history_retention.make_partitions()
-    dropped = history_retention.drop_partitions(days=settings.RETENTION_DAYS)
-    history_retention.drop_statistics(days=settings.STATISTICS_DAYS)
-    run(maintenance.purge_sessions(days=SESSION_DAYS))
-    SessionStore.clear_expired()
-    login_throttle.purge()
-    bulk_release.purge(days=settings.RETENTION_DAYS)
-    snooze.purge()
-    run(purge_hold_baselines())
-    Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
-    servers.purge(days=HEARTBEAT_DAYS)
-    purge_deliveries()
-    rooms = elections.rooms()
-    idle = run(maintenance.purge_idle_locks(days=IDLE_LOCK_DAYS, short_lived_space=rooms.pk if rooms else None))
-    outcome = [f"{idle} idle locks purged", f"{len(dropped)} months dropped"]
-    return ", ".join(outcome + ([f"{missed} partitions could not be created"] if missed else []))
+    with statement_timeout(MAINTENANCE):
+        missed = history_retention.make_partitions()
+        dropped = history_retention.drop_partitions(days=settings.RETENTION_DAYS)
+        history_retention.drop_statistics(days=settings.STATISTICS_DAYS)
+        run(maintenance.purge_sessions(days=SESSION_DAYS))
+        SessionStore.clear_expired()
+        login_throttle.purge()
+        bulk_release.purge(days=settings.RETENTION_DAYS)
+        snooze.purge()
+        run(purge_hold_baselines())
+        Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
+        servers.purge(days=HEARTBEAT_DAYS)
+        purge_deliveries()
+        rooms = elections.rooms()
+        idle = run(maintenance.purge_idle_locks(days=IDLE_LOCK_DAYS, short_lived_space=rooms.pk if rooms else None))
+        outcome = [f"{idle} idle locks purged", f"{len(dropped)} months dropped"]
+        return ", ".join(outcome + ([f"{missed} partitions could not be created"] if missed else []))

@@ -111,6 +111,14 @@ class Environment(SignInEnvironment):
         description="How many days the audit history is kept at least; whole months are dropped.",
     )
     octo_statistics_days: int = Field(90, ge=1, description="How many days the statistics by minute are kept.")
+    octo_max_names: int = Field(
+        10_000_000, ge=1, description="The highest limit of names that admins of a team can set for a space."
+    )
+    octo_max_events: int = Field(
+        1_000_000_000,
+        ge=1,
+        description="The highest limit of events in the history that admins of a team can set for a space.",
+    )
     octo_webhook_networks: Annotated[list[IPv4Network | IPv6Network], NoDecode, CommaSeparated] = Field(
         [],
         description="Networks that webhooks may deliver to although they are private, on any port, separated by "

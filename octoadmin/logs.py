@@ -10,7 +10,7 @@ import sys
 from typing import Any, cast
 
 import structlog
-from structlog.types import Processor, WrappedLogger
+from structlog.types import EventDict, Processor, WrappedLogger
 
 # A bearer token (its public id may stay readable) and anything after "Bearer ".
 _SECRET = re.compile(r"(octo_[0-9A-Za-z]+_)[0-9A-Za-z]+|([Bb]earer )[^\s\"',]+")
@@ -21,12 +21,19 @@ def mask_secrets(_logger: WrappedLogger, _method: str, line: str) -> str:
     return _SECRET.sub(lambda match: f"{match[1] or match[2]}***", line)
 
 
+def drop_request(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Django adds the request to its lines, and that shows the query string, which may contain secrets."""
+    event.pop("request", None)
+    return event
+
+
 _SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     structlog.stdlib.ExtraAdder(),
+    drop_request,
 ]
 
 
@@ -34,7 +41,8 @@ def logging_config(*, log_format: str, level: str) -> dict[str, Any]:
     """For logging.config.dictConfig: records of the standard library are formatted like structlog's."""
     readable = log_format == "console" or (log_format == "auto" and sys.stderr.isatty())
     rendering: list[Processor] = (
-        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        # The default traceback shows local variables where rich is installed, and with them passwords and lease ids.
+        [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)]
         if readable
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -66,7 +74,7 @@ def configure(config: dict[str, Any]) -> None:
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
-            *_SHARED[:-1],
+            *_SHARED[:-2],
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),

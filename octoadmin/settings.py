@@ -76,6 +76,8 @@ FORM_RENDERER = "locks.dashboard.form_rendering.FormRenderer"
 
 
 LOCK_TIMEOUT = "5s"
+# No request needs so long, whatever it asks for. Tasks that work on whole tables have a limit of their own.
+STATEMENT_TIMEOUT = "30s"
 
 
 def _database(conninfo: str) -> dict[str, Any]:
@@ -83,8 +85,9 @@ def _database(conninfo: str) -> dict[str, Any]:
     options.setdefault("connect_timeout", 3)
     # A server that has vanished must not block threads.
     options.setdefault("tcp_user_timeout", 5000)
-    # A transaction that holds a row and hangs must not block requests for ever.
-    options["options"] = f"{options.get('options', '')} -c lock_timeout={LOCK_TIMEOUT}".strip()
+    # A transaction that holds a row and hangs must not block requests for ever. What the operator has set comes last.
+    limits = f"-c lock_timeout={LOCK_TIMEOUT} -c statement_timeout={STATEMENT_TIMEOUT}"
+    options["options"] = f"{limits} {options.get('options', '')}".strip()
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": options.pop("dbname", ""),
@@ -180,6 +183,8 @@ CELERY_BEAT_SCHEDULE = {
 
 RETENTION_DAYS = ENVIRONMENT.octo_retention_days
 STATISTICS_DAYS = ENVIRONMENT.octo_statistics_days
+MAX_NAMES = ENVIRONMENT.octo_max_names
+MAX_EVENTS = ENVIRONMENT.octo_max_events
 WEBHOOK_NETWORKS = ENVIRONMENT.octo_webhook_networks
 
 TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies

@@ -102,3 +102,19 @@ def test_the_version_is_the_same_everywhere():
     assert version
     assert newest
     assert settings.VERSION == version[1] == newest[1]
+
+
+def test_each_threat_names_a_test_that_exists():
+    files = {path.name for path in (PROJECT / "tests").rglob("*.py")}
+    section = (PROJECT / "THREAT_MODEL.md").read_text().partition("## Threats and defences")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ") and not line.startswith("| threat")]
+    assert len(rows) > 25
+    for row in rows:
+        named = re.findall(r"`([\w/]+\.py)`", row.rpartition(" | ")[2])
+        assert named, row
+        assert {Path(name).name for name in named} <= files, row
+
+
+def test_the_supported_version_is_this_one():
+    table = re.findall(r"^\| (\d+\.\d+) \| (yes|no) \|$", (PROJECT / "SECURITY.md").read_text(), re.MULTILINE)
+    assert [version for version, fixes in table if fixes == "yes"] == [settings.VERSION.rpartition(".")[0]]

@@ -140,9 +140,20 @@ def test_both_commands_tell_their_version(installed: Installed) -> None:
     assert installed.run("octo", "--version") == f"octo {VERSION}\n"
 
 
+def bill_of_materials(installed: Installed, package: str) -> set[tuple[str, str]]:
+    components = json.loads((installed.dist / f"{package}.cdx.json").read_text())["components"]
+    return {(component["name"], component["version"]) for component in components}
+
+
+def test_the_bill_of_materials_of_the_client_lists_its_dependencies_only(installed: Installed) -> None:
+    listed = bill_of_materials(installed, "octo")
+    assert ("octo", VERSION) in listed
+    assert {"httpx", "httpcore", "certifi"} <= {name for name, _version in listed}
+    assert "django" not in {name for name, _version in listed}
+
+
 def test_the_bill_of_materials_lists_the_locked_dependencies(installed: Installed) -> None:
-    components = json.loads((installed.dist / "octoadmin.cdx.json").read_text())["components"]
-    listed = {(component["name"], component["version"]) for component in components}
+    listed = bill_of_materials(installed, "octoadmin")
     required = set(re.findall(r"^([\w.-]+)==([\w.]+)", (installed.dist / "requirements.txt").read_text(), re.MULTILINE))
     assert "django" in {name for name, _version in required}
     assert required <= listed

@@ -51,6 +51,6 @@ class TokenAuthentication(BaseAuthentication):
         if token is None:
             limits.record_failure(request.META.get("REMOTE_ADDR"), presented.digest)
             raise authentication_failed()
-        limits.set_rate(presented.digest, token.space.requests_per_second)
+        limits.set_rate(presented.digest, space_id=token.space_id, requests_per_second=token.space.requests_per_second)
         structlog.contextvars.bind_contextvars(team=token.space.team.slug)
         return None, token

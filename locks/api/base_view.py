@@ -145,7 +145,7 @@ def record_use(outcome: AnyOutcome, *, digest: bytes, address: str | None, agent
         raise authentication_failed()
     if not waits:
         usage_counters.count((outcome,))
-    limits.set_rate(digest, outcome.requests_per_second)
+    limits.set_rate(digest, space_id=space_id, requests_per_second=outcome.requests_per_second)
     usage_flusher.record(digest=digest, space_id=space_id, address=address, agent=agent)
     return space_id
 

@@ -1,7 +1,7 @@
 """Rate limits, kept in the process: a request that is rejected here never reaches the database.
 
-There is a token bucket for each bearer token, and one for each network that sends invalid tokens. With several server
-processes, on one host or on several, each has its share of the limit: see `share`.
+There is a token bucket for each bearer token, one for all tokens of a space, and one for each network that sends
+invalid tokens. With several server processes, on one host or on several, each has its share of the limit: see `share`.
 """
 
 import threading
@@ -15,6 +15,8 @@ from locks.api.errors import ApiError, Code
 from locks.services.networks import network_of
 
 MAX_KEYS = 50_000
+# All tokens of a space together may make so many times the requests of one: a space can issue any number of tokens.
+SPACE_FACTOR = 5
 
 
 class Buckets:
@@ -97,25 +99,44 @@ class Limits:
         self._processes = processes
         self._requests = Buckets(rate=requests_per_second / processes, burst_seconds=2, clock=clock)
         self._failures = Buckets(rate=self._failures_per_second / processes, burst_seconds=60, clock=clock)
-        # Tokens that were valid lately.
-        self._valid: OrderedDict[bytes, None] = OrderedDict()
+        self._spaces = Buckets(rate=requests_per_second / processes * SPACE_FACTOR, burst_seconds=2, clock=clock)
+        # Tokens that were valid lately, with their spaces.
+        self._valid: OrderedDict[bytes, int] = OrderedDict()
 
     def share(self, processes: int) -> None:
         """Among so many processes of all servers. A token's bucket follows with its next request."""
         self._processes = processes
         self._requests.rate = self._requests_per_second / processes
         self._failures.rate = self._failures_per_second / processes
+        self._spaces.rate = self._requests_per_second / processes * SPACE_FACTOR
 
     def check_token(self, digest: bytes) -> None:
         reject(self._requests.take(digest), "This token has exceeded its request rate.")
+        space_id = self._valid.get(digest)
+        if space_id is not None and (wait_ms := self._spaces.take(space_id)):
+            self._requests.charge(digest, -1)
+            reject(wait_ms, "The tokens of this space have exceeded their request rate.")
+
+    def check_room(self, digest: bytes) -> None:
+        """As `check_token`, but takes nothing."""
+        reject(self._requests.wait_ms(digest), "This token has exceeded its request rate.")
+        space_id = self._valid.get(digest)
+        if space_id is not None:
+            reject(self._spaces.wait_ms(space_id), "The tokens of this space have exceeded their request rate.")
 
     def refund(self, digest: bytes) -> None:
         """For a request that will be checked again."""
-        self._requests.charge(digest, -1)
+        self._charge(digest, -1)
 
     def charge_names(self, digest: bytes, names: int) -> None:
         """A request for many names counts as one for each of them."""
-        self._requests.charge(digest, max(0, names - 1))
+        self._charge(digest, max(0, names - 1))
+
+    def _charge(self, digest: bytes, amount: int) -> None:
+        self._requests.charge(digest, amount)
+        space_id = self._valid.get(digest)
+        if space_id is not None:
+            self._spaces.charge(space_id, amount)
 
     def check_address(self, address: str | None, digest: bytes | None) -> None:
         """After many invalid tokens from an address, only tokens that were valid before pass: a worker must not suffer
@@ -133,14 +154,17 @@ class Limits:
         if digest:
             self._valid.pop(digest, None)
 
-    def set_rate(self, digest: bytes, requests_per_second: int | None) -> None:
+    def set_rate(self, digest: bytes, *, space_id: int, requests_per_second: int | None) -> None:
         """Called when the database has authenticated the token: its space may have its own limit."""
-        self._valid[digest] = None
+        self._valid[digest] = space_id
         if len(self._valid) > MAX_KEYS:
             self._valid.popitem(last=False)
-        self._requests.set_rate(digest, (requests_per_second or self._requests_per_second) / self._processes)
+        rate = (requests_per_second or self._requests_per_second) / self._processes
+        self._requests.set_rate(digest, rate)
+        self._spaces.set_rate(space_id, rate * SPACE_FACTOR)
 
     def reset(self) -> None:
+        self._spaces.clear()
         self._requests.clear()
         self._failures.clear()
         self._valid.clear()

@@ -64,7 +64,12 @@ _ERRORS: dict[str, tuple[int, Code, str]] = {
     Verdict.SPACE_FULL: (
         403,
         Code.LOCK_LIMIT_EXCEEDED,
-        "The space has reached its limit of live locks. Release some, or ask an admin to raise the limit.",
+        "The space is at its limit of live locks, names or sessions (10,000). Release some, or ask an admin for more.",
+    ),
+    Verdict.HISTORY_FULL: (
+        403,
+        Code.LOCK_LIMIT_EXCEEDED,
+        "The space is at its limit of events. Held leases can be renewed and released. Ask an admin for more.",
     ),
     Verdict.NAMES_OVERLAP: (
         400,

@@ -23,7 +23,6 @@ from locks.models import User
 
 # A line is sent at least this often, so that a page can tell a quiet stream from a broken one.
 HEARTBEAT_SECONDS = 5.0
-MAX_VIEWERS = 5_000
 RETRY_MS = 2_000
 
 viewers = Viewers()
@@ -33,9 +32,10 @@ poller.register(viewers, ViewerAuthorization(viewers))
 @require_safe
 def live(request: HttpRequest, *, team: str, space: str) -> HttpResponse:
     """404 without a session: an EventSource cannot follow a redirect to the sign-in page."""
-    if viewers.number >= MAX_VIEWERS:
-        return HttpResponse(status=503, headers={"Retry-After": "1"})
     viewer = admit(request, team=team, space=space)
+    if not viewers.has_room_for(viewer):
+        # The page then polls.
+        return HttpResponse(status=503, headers={"Retry-After": "1"})
     return LoopStreamingResponse(partial(_stream, viewer), headers=sse.HEADERS)
 
 

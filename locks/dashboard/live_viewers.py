@@ -13,6 +13,11 @@ MAX_DUTY_CYCLE = 0.05
 # A user who was removed from the team or signed out loses the stream with the next check.
 RECHECK_SECONDS = 1.0
 
+# Of one server process.
+MAX_VIEWERS = 5_000
+MAX_VIEWERS_PER_SPACE = 1_000
+MAX_VIEWERS_PER_USER = 50
+
 _DIRECTORY = Path(__file__).parent
 _LIVE_CHANGES = (_DIRECTORY / "live_changes.sql").read_text()
 _AUTHORIZED_VIEWERS = (_DIRECTORY / "authorized_viewers.sql").read_text()
@@ -47,9 +52,13 @@ class Viewers:
     def is_needed(self) -> bool:
         return bool(self._viewers)
 
-    @property
-    def number(self) -> int:
-        return len(self._viewers)
+    def has_room_for(self, viewer: Viewer) -> bool:
+        """One user, or the users of one space, cannot use up the streams of all others."""
+        return (
+            len(self._viewers) < MAX_VIEWERS
+            and sum(other.user_id == viewer.user_id for other in self.all()) < MAX_VIEWERS_PER_USER
+            and sum(other.space_id == viewer.space_id for other in self.all()) < MAX_VIEWERS_PER_SPACE
+        )
 
     def add(self, viewer: Viewer) -> None:
         self._viewers.add(viewer)

@@ -32,6 +32,7 @@ class Verdict(StrEnum):
     NOT_LISTED = "not_listed"  # the access list of the lock does not include the token
     ACL_CONFLICT = "acl_conflict"  # the lock has another access list than the request brings
     NOT_PERMITTED = "not_permitted"  # only the holder and tokens with locks:force may
+    HISTORY_FULL = "history_full"
     IDEMPOTENCY_CONFLICT = "idempotency_conflict"
     HELD_BY_ANOTHER = "held_by_another"
     NOT_HELD = "not_held"

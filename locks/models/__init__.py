@@ -10,7 +10,7 @@ from locks.models.server import Server
 from locks.models.session import Session
 from locks.models.snooze import Snooze
 from locks.models.space import Space, SpaceUsage
-from locks.models.stats import EventCursor, Measure, StatsContention, StatsHistogram, StatsMinute
+from locks.models.stats import EventCursor, Measure, StatsContention, StatsHistogram, StatsMinute, StatsMonth
 from locks.models.task_run import TaskRun
 from locks.models.team import Membership, Role, Team
 from locks.models.token import Scope, Token
@@ -51,6 +51,7 @@ __all__ = [
     "StatsContention",
     "StatsHistogram",
     "StatsMinute",
+    "StatsMonth",
     "StuckCount",
     "TaskRun",
     "Team",

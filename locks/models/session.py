@@ -42,6 +42,8 @@ class Session(models.Model):
         )
         indexes = (
             models.Index(fields=("next_sweep_at",), condition=Q(next_sweep_at__isnull=False), name="session_to_sweep"),
+            # The live ones, which open_session.sql counts.
+            models.Index(fields=("space",), condition=Q(next_sweep_at__isnull=False), name="session_live_in_space"),
         )
 
     def __str__(self) -> str:

@@ -61,6 +61,20 @@ class Space(models.Model):
         validators=[MinValueValidator(1)],
         help_text="Limit of held locks. Counted once a second.",
     )
+    max_names = models.PositiveIntegerField(
+        default=1_000_000,
+        db_default=1_000_000,
+        validators=[MinValueValidator(1)],
+        help_text="Limit of names, free ones included. Counted once a minute. Names that are not used for 30 days are "
+        "removed.",
+    )
+    max_events = models.PositiveBigIntegerField(
+        default=100_000_000,
+        db_default=100_000_000,
+        validators=[MinValueValidator(1)],
+        help_text="Limit of events in the history. Counted once a minute. At the limit no leases are granted; those "
+        "that are held can be renewed and released.",
+    )
     max_waiters_per_name = models.PositiveIntegerField(
         default=1_000,
         help_text="Limit of waiting requests for one name. Further requests are rejected.",
@@ -129,12 +143,15 @@ class Space(models.Model):
 
 
 class SpaceUsage(models.Model):
-    """The number of live locks of a space, refreshed at most once a second, so that acquire can enforce the limit
-    without counting."""
+    """What a space uses of its limits, so that requests can enforce them without counting: live locks, counted at most
+    once a second; names and events, once a minute."""
 
     space = models.OneToOneField(Space, on_delete=models.CASCADE, primary_key=True, related_name="usage")
     live_locks = models.PositiveIntegerField(default=0)
     counted_at = models.DateTimeField(db_default=Now())
+    names = models.PositiveIntegerField(default=0, db_default=0)
+    events = models.PositiveBigIntegerField(default=0, db_default=0)
+    storage_counted_at = models.DateTimeField(null=True)
 
     class Meta:
         db_table = "octo_space_usage"

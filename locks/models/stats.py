@@ -66,6 +66,21 @@ class StatsContention(models.Model):
         return f"{self.name}: {self.refused}"
 
 
+class StatsMonth(models.Model):
+    """How many events of a space were recorded in a month: the history is kept in partitions by month."""
+
+    pk = models.CompositePrimaryKey("space_id", "month")
+    space_id = models.BigIntegerField()
+    month = models.DateField()
+    events = models.BigIntegerField(db_default=0)
+
+    class Meta:
+        db_table = "octo_stats_month"
+
+    def __str__(self) -> str:
+        return f"{self.space_id} in {self.month}: {self.events}"
+
+
 class EventCursor(models.Model):
     """How far a reader of the history in commit order has read: every transaction before this one."""
 

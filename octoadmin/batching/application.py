@@ -19,6 +19,7 @@ from locks.queue.singletons import wait_queue
 from octoadmin.batching.batcher import Batcher, Failed, RolledBack
 from octoadmin.batching.head import Fallback, Reason, RequestHead, Unauthenticated, parse_head
 from octoadmin.batching.operations import OPERATIONS, Operation, find_operation
+from octoadmin.batching.refusals import Refusals, delay_refusal
 from octoadmin.batching.static_headers import static_headers
 from octoadmin.http.asgi_types import (
     CLIENT_GONE_STATUS,
@@ -45,7 +46,7 @@ for _reason in Reason:
 
 class BatchingApplication:
     def __init__(self, fallback: Application, *, connections: int) -> None:
-        self._fallback = fallback
+        self._fallback = Refusals(fallback)
         self.routes = {operation.name: Route(operation, connections=connections) for operation in OPERATIONS}
 
     async def stop(self, *, seconds: float) -> None:
@@ -146,6 +147,7 @@ class FastRequest:
 
     async def _refuse(self, error: ApiError, *, secure: bool) -> None:
         """The web server skips a body that was not read."""
+        await delay_refusal(error)
         headers = self.route.headers(self.request_id, secure=secure)
         headers = with_error_headers(headers, error, request_id=self.request_id)
         await send_response(self.send, error.status, headers, error.body(request_id=self.request_id))

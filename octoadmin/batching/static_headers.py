@@ -5,12 +5,12 @@ from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
-from locks.api.base_view import LockApiView
+from locks.api.base_view import ApiView
 from octoadmin.http.asgi_types import Headers
 from octoadmin.wsgi_bridge.environ import attach_body, environ_of
 
 
-def static_headers(view: type[LockApiView], *, secure: bool) -> Headers:
+def static_headers(view: type[ApiView], *, secure: bool) -> Headers:
     """What the view and all middleware but the outermost add to a JSON response, except its length and request id."""
 
     def get_response(request: WSGIRequest) -> HttpResponse:

@@ -14,6 +14,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from locks.api.errors import RETRY_AFTER_SECONDS
 from locks.system_state.counters import ANSWER_TIMEOUT, counters, totals
 from locks.system_state.db_health import check_connection
+from locks.system_state.writes import check_writes
 from octoadmin.monitoring.octostore import json_metrics, wants_json
 from octoadmin.monitoring.prometheus import render_metrics
 from octoadmin.monitoring.read_only import STARTED_AT, read_only
@@ -25,14 +26,16 @@ _logger = logging.getLogger(__name__)
 
 @read_only
 def health(request: HttpRequest) -> HttpResponse:
-    """200 if this process and the database answer; 503 within seconds if the database does not. Leases need no worker:
-    a missing one is only mentioned."""
+    """200 if this process answers and the database can write; otherwise 503 within seconds. Leases need no worker: a missing
+    one is only mentioned."""
+    state = "does not answer"
     try:
         check_connection(seconds=ANSWER_TIMEOUT)
+        state = "cannot write"
+        check_writes()
         size, worker = totals().database_bytes, "ok" if counters().worker_is_alive else "silent"
     except Error as error:
-        body: Body = {"status": "unavailable", "healthy": False, "database": "does not answer"}
-        return _unavailable(request, error, body)
+        return _unavailable(request, error, {"status": "unavailable", "healthy": False, "database": state})
     # OctoStore's fields beside our `status`.
     return _answer({"status": "ok", "healthy": True, "worker": worker, "storage": "postgresql", "db_size_bytes": size})
 
@@ -80,6 +83,6 @@ def _unavailable(request: HttpRequest, error: Error, body: Body) -> JsonResponse
     response = _answer(body)
     response.status_code = 503
     response["Retry-After"] = str(RETRY_AFTER_SECONDS)
-    reason = "the database does not answer: %s"
+    reason = "the database failed a check: %s"
     log_response(reason, str(error), response=response, request=request, logger=_logger, level="warning")
     return response

@@ -2,13 +2,15 @@
 
 import os
 import re
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.contrib.auth.hashers import make_password
 from django.db import connection
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, Request, expect
 
 from locks.browser_sessions import SessionStore
 from locks.models import Event, Membership, Role, Space, Team, User
@@ -114,9 +116,16 @@ def test_a_passkey_is_set_up_and_signs_in_without_a_password(tab, ola):
     expect(page.get_by_role("button", name="Remove Laptop")).to_be_visible()
     page.locator(".person summary").click()
     page.get_by_role("button", name="Sign out", exact=True).click()
+    posts: list[Request] = []
+    page.on("request", lambda request: posts.append(request) if request.method == "POST" else None)
     page.get_by_role("button", name="Sign in with a passkey").click()
     expect(page).to_have_url(re.compile(re.escape(NOW) + "$"))
     assert Event.objects.filter(kind="signed_in", actor_id=ola.pk).latest("id").detail == {"methods": ["passkey"]}
+    # The same signature is refused a second time, with every cookie and field that it had.
+    (post,) = posts
+    again = urllib.request.Request(post.url, post.post_data_buffer, post.all_headers())  # noqa: S310 -- of the test's server
+    with pytest.raises(urllib.error.HTTPError, match="422"):
+        urllib.request.urlopen(again)  # noqa: S310
     added = Event.objects.get(kind="second_factor_added", actor_id=ola.pk)
     assert added.detail == {"kind": "passkey", "name": "Laptop"}
 

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import structlog
+from django.test import Client
 
 from locks import token_format
 from octoadmin.logs import logging_config, mask_secrets
@@ -51,6 +52,27 @@ def test_a_bound_request_id_is_on_the_line():
     finally:
         structlog.contextvars.clear_contextvars()
     assert (line["request_id"], line["event"], line["level"]) == ("req_1", "hello", "info")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_an_error_line_of_django_has_no_query_string(log_format, client, monkeypatch, settings):
+    """As it is written for a view that fails and for a form without its CSRF token."""
+    records: list[logging.LogRecord] = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    for name in ("django.request", "django.security.csrf"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [handler])
+    monkeypatch.setattr("octoadmin.monitoring.views.render_metrics", lambda: 1 / 0)
+    client.raise_request_exception = False
+    assert client.get("/metrics?code=query-secret").status_code == 500
+    assert Client(enforce_csrf_checks=True).post("/ui/sign-in?code=query-secret").status_code == 403
+    config = logging_config(log_format=log_format, level="info")["formatters"]["structured"]
+    formatter = structlog.stdlib.ProcessorFormatter(**{name: value for name, value in config.items() if name != "()"})
+    lines = [formatter.format(record) for record in records]
+    assert len(lines) >= 2
+    assert "/metrics" in lines[0]
+    assert [line for line in lines if "query-secret" in line] == []
 
 
 @pytest.mark.timeout(60)

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from locks.dashboard.access import actor, actor_of, request_id
 from locks.dashboard.auth.forms import MAX_CODE, SecondStepForm, SignInForm
 from locks.dashboard.auth.login import login_methods, start_login
+from locks.dashboard.auth.passkey_challenge import discard_challenge, load_challenge, new_challenge, use_once
 from locks.dashboard.mfa.passkeys import is_well_formed, to_json, verify_passkey
 from locks.dashboard.rendering import safe_next_url, throttled
 from locks.models import EventKind, User
@@ -54,17 +55,27 @@ def passkey(request: HttpRequest) -> HttpResponse:
     if not settings.PASSKEYS:
         raise Http404
     if request.method != "POST":
-        return JsonResponse(to_json(begin_authentication()))
+        return new_challenge(request)
     next_url = safe_next_url(request, request.POST.get("next"))
-    form = LoginWebAuthnForm(data=request.POST) if is_well_formed(request.POST.get("credential", "")) else None
-    if form is None or not form.is_valid():
+    factor = _passkey_that_signed(request)
+    if factor is None:
         context = {**login_methods(), "next": next_url, "form": SignInForm(), "passkey_failed": True}
         return render(request, "auth/page.html", context, status=422)
-    factor = form.cleaned_data["credential"]
-    factor.record_usage()
     return start_login(
         request, factor.user, method="mfa", next_url=next_url, id=factor.pk, type="webauthn", passwordless=True
     )
+
+
+def _passkey_that_signed(request: HttpRequest) -> Authenticator | None:
+    """The passkey that signed the challenge of this browser, if it is the first time."""
+    issued_at = load_challenge(request)
+    if issued_at is None or not is_well_formed(request.POST.get("credential", "")):
+        return None
+    form = LoginWebAuthnForm(data=request.POST)
+    is_valid = form.is_valid()
+    discard_challenge(request)
+    factor: Authenticator | None = form.cleaned_data["credential"] if is_valid else None
+    return factor if factor is not None and use_once(factor, issued_at=issued_at) else None
 
 
 @never_cache

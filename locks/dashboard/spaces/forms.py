@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from django import forms
+from django.conf import settings
 
 from locks.dashboard.form_rendering import IDENTIFIER, NO_AUTOCOMPLETE
 from locks.dashboard.team.forms import SLUG_HELP
@@ -20,6 +21,8 @@ LIMIT_LABELS = {
     "max_ttl_seconds": "Max TTL (seconds)",
     "max_hold_seconds": "Max hold (seconds)",
     "max_live_locks": "Max locks",
+    "max_names": "Max names",
+    "max_events": "Max events",
     "max_metadata_length": "Max metadata (characters)",
     "max_waiters_per_name": "Max waiters per lock",
     "max_waiters": "Max waiters in the space",
@@ -27,6 +30,13 @@ LIMIT_LABELS = {
     "octostore_compatibility": "OctoStore compatibility",
     "allow_non_expiring_tokens": "Allow tokens that never expire",
 }
+
+
+def _at_most(value: int, ceiling: int) -> int:
+    """The operator of the server sets the ceiling, so that no team can fill the disk of all."""
+    if value > ceiling:
+        raise forms.ValidationError(f"At most {ceiling:,} on this server.")
+    return value
 
 
 class LimitsForm(SpaceForm):
@@ -37,6 +47,12 @@ class LimitsForm(SpaceForm):
         fields = ("name", *LIMIT_LABELS)
         labels = LIMIT_LABELS
         widgets = {"name": forms.TextInput(attrs=NO_AUTOCOMPLETE)}
+
+    def clean_max_names(self) -> int:
+        return _at_most(self.cleaned_data["max_names"], settings.MAX_NAMES)
+
+    def clean_max_events(self) -> int:
+        return _at_most(self.cleaned_data["max_events"], settings.MAX_EVENTS)
 
     def limits(self) -> list[forms.BoundField]:
         return [self[name] for name in LIMIT_LABELS]

@@ -13,7 +13,7 @@ from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import page
 from locks.dashboard.spaces.forms import ArchiveForm, LimitsForm, NewSpaceForm
 from locks.dashboard.tokens.queries import unexpired_tokens
-from locks.models import Space
+from locks.models import Space, SpaceUsage
 from locks.services import spaces as service
 from locks.services.force_release import live_leases
 
@@ -48,7 +48,8 @@ def limits(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
         if service.change(actor=actor(request), by=current_user(request), space=space, changes=form.changes):
             messages.success(request, f"New limits of {form.instance.name} saved. They apply from the next request.")
         return redirect(space_context.url("team-page"))
-    context = {"form": form, "held": live_leases(space=space).count()}
+    usage = SpaceUsage.objects.filter(pk=space.pk).first()
+    context = {"form": form, "held": live_leases(space=space).count(), "usage": usage}
     return page(request, space_context, "spaces/limits.html", context, active_page="team", status=form_status(form))
 
 

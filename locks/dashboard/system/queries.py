@@ -12,25 +12,25 @@ from django.conf import settings
 
 from locks.dashboard.system import background_checks, database_checks
 from locks.dashboard.system.health_checks import Check, Health, grade
-from locks.models import Space
+from locks.models import SpaceUsage
 from locks.system_state.counters import Counters, LatestRun
 from locks.system_state.database import DatabaseState
 
 CAPACITY_WARNING, CAPACITY_CRITICAL = 0.8, 1.0
 
 
-def checks_for_members(counters: Counters, *, space: Space, live_locks: int) -> list[Check]:
+def checks_for_members(counters: Counters, *, usage: SpaceUsage) -> list[Check]:
     return [
         background_checks.sweep(counters),
         background_checks.background(counters, with_names=False),
         background_checks.queue(counters),
-        _capacity(space, live_locks),
+        _capacity(usage),
         _retention(),
     ]
 
 
 def checks_for_superusers(
-    counters: Counters, database: DatabaseState, *, processes: int, streams: int, space: Space, live_locks: int
+    counters: Counters, database: DatabaseState, *, processes: int, streams: int, usage: SpaceUsage
 ) -> list[Check]:
     return [
         background_checks.sweep(counters),
@@ -41,7 +41,7 @@ def checks_for_superusers(
         database_checks.replication(database),
         database_checks.history(database),
         _server(processes, streams),
-        _capacity(space, live_locks),
+        _capacity(usage),
     ]
 
 
@@ -71,13 +71,18 @@ def _server(processes: int, streams: int) -> Check:
     )
 
 
-def _capacity(space: Space, live_locks: int) -> Check:
+def _capacity(usage: SpaceUsage) -> Check:
+    space = usage.space
+    fullest = max(
+        usage.live_locks / space.max_live_locks, usage.names / space.max_names, usage.events / space.max_events
+    )
     return Check(
         key="capacity",
         title="Capacity of this space",
-        health=grade(live_locks / space.max_live_locks, warning=CAPACITY_WARNING, critical=CAPACITY_CRITICAL),
-        text=f"{live_locks:,} of {space.max_live_locks:,} locks held.",
-        advice="At the limit, claims are rejected. Release stuck locks, or let an admin raise the limit of the space.",
+        health=grade(fullest, warning=CAPACITY_WARNING, critical=CAPACITY_CRITICAL),
+        text=f"{usage.live_locks:,} of {space.max_live_locks:,} locks held, {usage.names:,} of {space.max_names:,} "
+        f"names, {usage.events:,} of {space.max_events:,} events.",
+        advice="At a limit, claims are rejected. Release stuck locks, or let an admin raise the limit of the space.",
     )
 
 

@@ -21,18 +21,16 @@ from locks.system_state.database import database_state
 def system(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     space = space_context.space
     counters = latest_counters()
-    usage = SpaceUsage.objects.filter(pk=space.pk).first()
-    live_locks = usage.live_locks if usage else 0
+    usage = SpaceUsage.objects.filter(pk=space.pk).first() or SpaceUsage()
+    usage.space = space
     context: dict[str, Any]
     if current_user(request).is_superuser:
         database = database_state()
         processes, streams = processes_and_streams()
-        checks = queries.checks_for_superusers(
-            counters, database, processes=processes, streams=streams, space=space, live_locks=live_locks
-        )
+        checks = queries.checks_for_superusers(counters, database, processes=processes, streams=streams, usage=usage)
         context = {"task_runs": queries.task_runs(counters), "versions": queries.versions(database)}
     else:
-        checks = queries.checks_for_members(counters, space=space, live_locks=live_locks)
+        checks = queries.checks_for_members(counters, usage=usage)
         context = {"versions": [("Octoadmin", str(settings.VERSION))]}
     context |= {"checks": checks, "health": worst([check.health for check in checks]), "now": counters.server_time}
     if is_htmx_target(request, "live-content"):

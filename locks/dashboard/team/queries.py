@@ -36,14 +36,15 @@ class Member:
 class _Counts:
     id: int
     held: int
+    names: int
+    events: int
     tokens: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class TeamSpace:
     space: Space
-    held: int
-    tokens: int
+    counts: _Counts
 
 
 def members(team: Team) -> list[Member]:
@@ -63,11 +64,7 @@ def team_spaces(team: Team) -> tuple[list[TeamSpace], list[Space]]:
     """Active spaces with their counts, and archived ones, the latest first."""
     counts = {row.id: row for row in fetch("team/spaces", _Counts, {"team_id": team.pk})}
     spaces = Space.objects.filter(team=team).order_by("-archived_at", "name")
-    active = [
-        TeamSpace(space=space, held=counts[space.pk].held, tokens=counts[space.pk].tokens)
-        for space in spaces
-        if space.pk in counts
-    ]
+    active = [TeamSpace(space=space, counts=counts[space.pk]) for space in spaces if space.pk in counts]
     return active, [space for space in spaces if space.archived_at]
 
 

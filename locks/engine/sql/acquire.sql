@@ -120,7 +120,7 @@ decision AS MATERIALIZED (
             WHEN lock.session_expires_at <= clock.now THEN NULL
             -- A lease that was recognised and has ended since: the access list was not checked.
             WHEN lock.state <> 'open' THEN NULL
-            WHEN lock.space_is_full THEN 'space_full'
+            WHEN lock.space_is_full OR (lock.lock_id IS NULL AND octo_names_are_full(lock.space_id)) THEN 'space_full'
             WHEN row_number() OVER (PARTITION BY space_id, name ORDER BY index) = 1 THEN 'acquired'
         END AS verdict
     FROM (

@@ -81,7 +81,8 @@ overlapped AS MATERIALIZED (
 ),
 room AS MATERIALIZED (
     SELECT
-        auth.space_is_full OR (NOT blocked.by_others AND octo_space_lacks_room(auth.space_id, blocked.to_acquire)) AS is_full
+        auth.space_is_full OR (NOT blocked.by_others AND octo_space_lacks_room(auth.space_id, blocked.to_acquire))
+        OR (NOT blocked.all_have_rows AND octo_names_are_full(auth.space_id)) AS is_full
     FROM auth
     CROSS JOIN blocked
 ),

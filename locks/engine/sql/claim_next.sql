@@ -83,7 +83,11 @@ recognised AS MATERIALIZED (
     LIMIT 1
 ),
 room AS MATERIALIZED (
-    SELECT auth.space_is_full OR octo_space_lacks_room(auth.space_id, 1) AS is_full FROM auth WHERE auth.refusal IS NULL
+    SELECT
+        auth.space_is_full OR octo_space_lacks_room(auth.space_id, 1)
+        OR (EXISTS (SELECT FROM snapshot WHERE lock_id IS NULL) AND octo_names_are_full(auth.space_id)) AS is_full
+    FROM auth
+    WHERE auth.refusal IS NULL
 ),
 may_acquire AS MATERIALIZED (
     SELECT NOT room.is_full AND needs_handover.names IS NULL AS yes FROM room CROSS JOIN needs_handover

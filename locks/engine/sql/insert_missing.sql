@@ -6,6 +6,6 @@ SELECT auth.space_id, name, 0, 0
 FROM json_to_record($1::json) AS request (digest text, names json)
 CROSS JOIN json_array_elements_text(request.names) AS name
 CROSS JOIN LATERAL octo_auth(request.digest, 'locks:write', name) AS auth
-WHERE auth.refusal IS NULL
+WHERE auth.refusal IS NULL AND NOT octo_names_are_full(auth.space_id)
 ORDER BY name COLLATE "C"
 ON CONFLICT (space_id, name) DO NOTHING

@@ -5,8 +5,19 @@ WITH auth AS MATERIALIZED (
     SELECT
         request.*, clock.now, auth.token_id, auth.public_id, auth.token_name, auth.space_id, auth.team_id,
         auth.max_metadata_length, auth.requests_per_second,
-        coalesce(auth.refusal, CASE WHEN char_length(request.metadata) > auth.max_metadata_length
-                                    THEN 'metadata_too_long' END) AS refusal
+        coalesce(auth.refusal, CASE
+            WHEN char_length(request.metadata) > auth.max_metadata_length THEN 'metadata_too_long'
+            WHEN auth.history_is_full THEN 'history_full'
+            -- Counted no further than the limit.
+            WHEN 10000 <= (
+                SELECT count(*)
+                FROM (
+                    SELECT FROM octo_session AS live
+                    WHERE live.space_id = auth.space_id AND live.next_sweep_at IS NOT NULL AND live.ended_at IS NULL
+                    LIMIT 10000
+                ) AS live
+            ) THEN 'space_full'
+        END) AS refusal
     FROM json_to_record($1::json) AS request (
         digest text, request_id text, channel text, address inet, ttl_seconds int, owner text, metadata text
     )

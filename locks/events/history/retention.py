@@ -31,6 +31,9 @@ def drop_partitions(*, days: int) -> list[str]:
 
 
 def drop_statistics(*, days: int) -> None:
+    # The number of events of a month is kept as long as its events.
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM octo_stats_month WHERE month < (SELECT min(month) FROM octo_event_month)")
     for model in (StatsMinute, StatsHistogram, StatsContention):
         model.objects.filter(minute__lt=Now() - timedelta(days=days)).delete()
 

@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from http.client import HTTPException
@@ -19,7 +20,7 @@ from locks.events.webhooks.ssrf import Address, Forbidden, Networks, Resolve, Un
 from locks.events.webhooks.urls import InvalidTarget, Target, parse_target
 
 CONNECT_SECONDS = 3.0
-# For the whole attempt, from the first packet to the last byte that is read.
+# For the whole attempt, from the look-up of the name to the last byte that is read.
 ATTEMPT_SECONDS = 10.0
 # Only the status counts. No more of a response than this is read.
 MAX_RESPONSE_BYTES = 16 * 1024
@@ -46,8 +47,8 @@ def send(
     error: str | None = None
     try:
         target = parse_target(url, allowed=allowed)
-        address = choose(resolver(target.host, target.port), port=target.port, allowed=allowed)
-        with _connection(target, address) as connection:
+        address = choose(_look_up(resolver, target), port=target.port, allowed=allowed)
+        with _connection(target, address, deadline=began + ATTEMPT_SECONDS) as connection:
             status = _post(connection, target, body=body, headers=headers)
         if time.monotonic() - began >= ATTEMPT_SECONDS:
             # A response that was cut off inside its headers looks like a complete, short one.
@@ -62,6 +63,21 @@ def send(
         slow = time.monotonic() - began >= ATTEMPT_SECONDS
         error = "The receiver was too slow." if slow else _describe(failure)
     return AttemptResult(duration_ms=int((time.monotonic() - began) * 1000), status=status, error=error)
+
+
+def _look_up(resolver: Resolve, target: Target) -> list[Address]:
+    """On a thread of its own, because the system's resolver has no deadline. A look-up that takes longer continues
+    there without effect; the resolver ends it within a minute, so at most a few for each delivery thread are left."""
+    found: Future[list[Address]] = Future()
+
+    def run() -> None:
+        try:
+            found.set_result(resolver(target.host, target.port))
+        except Exception as error:
+            found.set_exception(error)
+
+    threading.Thread(target=run, name="dns", daemon=True).start()
+    return found.result(ATTEMPT_SECONDS)
 
 
 def _post(connection: HTTPConnection, target: Target, *, body: bytes, headers: dict[str, str]) -> int:
@@ -104,7 +120,7 @@ class _Https(_ToAddress, HTTPSConnection):
 
 
 @contextlib.contextmanager
-def _connection(target: Target, address: Address) -> Iterator[HTTPConnection]:
+def _connection(target: Target, address: Address, *, deadline: float) -> Iterator[HTTPConnection]:
     """Shut down at the deadline: a timeout of each read alone would let a receiver send one byte at a time for ever."""
     connection: _Http | _Https
     if target.scheme == "https":
@@ -112,13 +128,13 @@ def _connection(target: Target, address: Address) -> Iterator[HTTPConnection]:
     else:
         connection = _Http(target.host, target.port)
     connection.address, connection.sockets = address, []
-    deadline = threading.Timer(ATTEMPT_SECONDS, _shut_down, [connection.sockets])
-    deadline.daemon = True
-    deadline.start()
+    timer = threading.Timer(max(0.0, deadline - time.monotonic()), _shut_down, [connection.sockets])
+    timer.daemon = True
+    timer.start()
     try:
         yield connection
     finally:
-        deadline.cancel()
+        timer.cancel()
         connection.close()
         for handle in connection.sockets:
             handle.close()

@@ -6,13 +6,15 @@ from django.core.management.base import BaseCommand, CommandError
 
 from locks.engine.execution import run
 from locks.events.history.verification import verify
+from locks.system_state.statement_timeout import statement_timeout
 
 
 class Command(BaseCommand):
     help = "Replays the audit history and compares it with the lock table; fails if they differ."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        report = run(verify())
+        with statement_timeout("0"):
+            report = run(verify())
         if report.contradictions:
             listed = "\n  ".join(map(str, report.contradictions))
             raise CommandError(f"The history contradicts itself or the locks. First: {listed}")

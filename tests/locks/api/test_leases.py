@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from locks.models import Event, Lock, Space
+from locks.models import Event, Lock, Space, SpaceUsage
 from tests.conftest import issue
 from tests.locks.engine.time_travel import pass_seconds
 
@@ -205,3 +205,17 @@ def test_another_teams_lock_cannot_be_seen_or_touched(call, red_space):
         body["lease_id"] = lease["lease_id"]
         refused = call("POST", f"/locks/deploy-main/{verb}", body, token=other_token)
         assert (refused.status_code, refused.json()["code"]) == (404, "lease_not_current")
+
+
+def test_a_limit_of_the_space_is_named_in_the_error(call, space):
+    Space.objects.filter(pk=space.pk).update(max_names=1, max_events=5)
+    usage = SpaceUsage.objects.create(space=space, names=1)
+    refused = call("POST", "/locks/new/acquire")
+    assert (refused.status_code, refused.json()["code"]) == (403, "lock_limit_exceeded")
+    assert "limit of live locks, names or sessions" in refused.json()["details"]
+    SpaceUsage.objects.filter(pk=usage.pk).update(names=0, events=5)
+    refused = call("POST", "/locks/new/acquire")
+    assert (refused.status_code, refused.json()["code"]) == (403, "lock_limit_exceeded")
+    assert "limit of events" in refused.json()["details"]
+    opened = call("POST", "/sessions")
+    assert (opened.status_code, opened.json()["code"]) == (403, "lock_limit_exceeded")

@@ -116,7 +116,7 @@ def test_an_address_with_invalid_tokens_is_throttled(call, settings):
 
 def test_a_valid_token_is_not_throttled_with_its_address():
     limits = Limits(requests_per_second=100, failures_per_minute=1, processes=1)
-    limits.set_rate(b"worker", None)
+    limits.set_rate(b"worker", space_id=1, requests_per_second=None)
     limits.record_failure("192.0.2.1", None)
     for other_token in (None, b"another"):
         with pytest.raises(ApiError):
@@ -126,6 +126,24 @@ def test_a_valid_token_is_not_throttled_with_its_address():
     limits.record_failure("192.0.2.1", b"worker")
     with pytest.raises(ApiError):
         limits.check_address("192.0.2.1", b"worker")
+
+
+def test_the_tokens_of_a_space_share_a_limit():
+    limits = Limits(requests_per_second=1, failures_per_minute=1, processes=1)
+    tokens = [f"token {number}".encode() for number in range(20)]
+    for token in tokens:
+        limits.check_token(token)
+        limits.set_rate(token, space_id=1, requests_per_second=1)
+    # Each has a second request, and all together ten.
+    for token in tokens[:10]:
+        limits.check_room(token)
+        limits.check_token(token)
+    for check in (limits.check_room, limits.check_token):
+        with pytest.raises(ApiError, match="tokens of this space") as refused:
+            check(tokens[10])
+        assert refused.value.status == 429
+    limits.set_rate(b"neighbour", space_id=2, requests_per_second=1)
+    limits.check_token(b"neighbour")
 
 
 def test_the_addresses_of_an_ipv6_network_share_a_limit():

@@ -41,5 +41,5 @@ QUERY_COUNTS = {
     "a webhook": SHELL + 3,  # the webhook, its deliveries, their attempts
     "namespaces": SHELL + 1,  # held leases that overlap
     "tree": SHELL + 1,
-    "limits": SHELL + 2,  # the space as it is stored, what is held
+    "limits": SHELL + 3,  # the space as it is stored, what is held, what is used
 }

@@ -14,6 +14,7 @@ from django.contrib.auth import get_user
 from django.test import Client, RequestFactory
 
 from locks.browser_sessions import SessionStore
+from locks.dashboard import live
 from locks.dashboard import live_viewers as viewing
 from locks.dashboard.live import admit
 from locks.dashboard.live_viewers import Viewer, ViewerAuthorization, Viewers
@@ -178,3 +179,23 @@ def test_a_user_who_loses_access_loses_the_stream(committed, victor, space, monk
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, watched()).result()
     assert viewer.is_gone
+
+
+@pytest.mark.django_db
+def test_one_user_or_space_cannot_use_up_the_streams(alice, victor, bob, space, red_space, monkeypatch):
+    def status_for(user: User, path: str = PATH) -> int:
+        client = Client()
+        client.force_login(user)
+        return client.get(path).status_code
+
+    monkeypatch.setattr(live, "viewers", viewers := Viewers())
+    monkeypatch.setattr(viewing, "MAX_VIEWERS_PER_USER", 2)
+    monkeypatch.setattr(viewing, "MAX_VIEWERS_PER_SPACE", 3)
+    open_tabs = [viewer_of(victor), viewer_of(victor)]
+    for tab in open_tabs:
+        viewers.add(tab)
+    assert (status_for(victor), status_for(alice)) == (503, 200)
+    viewers.add(viewer_of(alice))
+    assert (status_for(alice), status_for(bob, "/ui/red/main/live")) == (503, 200)
+    viewers.remove(open_tabs[0])
+    assert (status_for(victor), status_for(alice)) == (200, 200)

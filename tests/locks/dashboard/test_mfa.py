@@ -8,7 +8,7 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
 from django.test import Client
 
-from locks.models import Event, Membership, Role, User
+from locks.models import BrowserSession, Event, Membership, Role, User
 from tests.conftest import PASSWORD
 
 pytestmark = pytest.mark.django_db
@@ -56,6 +56,16 @@ def test_off_until_configured(visit, victor):
         assert browser.get(f"/ui/{path}?code=x&state=y").status_code == 404, path
     text = browser.get(ACCOUNT).content.decode() + Client().get("/ui/sign-in").content.decode()
     assert not re.search("Second factors|Connected|passkey", text)
+
+
+def test_a_visitor_who_asks_for_a_passkey_challenge_writes_no_row(client, settings):
+    settings.PASSKEYS = True
+    challenges = {client.get("/ui/sign-in/passkey").json()["publicKey"]["challenge"] for _ in range(3)}
+    assert len(challenges) == 3
+    refused = client.post("/ui/sign-in/passkey", {"credential": '{"response": {"userHandle": "MQ"}}'})
+    assert refused.status_code == 422
+    assert "sessionid" not in client.cookies
+    assert not BrowserSession.objects.exists()
 
 
 @pytest.mark.parametrize("path", ["/accounts/signup/", "/accounts/login/", "/ui/signup"])

@@ -1,9 +1,10 @@
 """Spaces: created, limited, archived, restored."""
 
 import pytest
+from django.utils.html import strip_tags
 
 from locks.dashboard.spaces.forms import LIMIT_LABELS
-from locks.models import Event, Lock, Space
+from locks.models import Event, Lock, Space, SpaceUsage
 from locks.services import spaces as service
 from locks.services.audit import Actor
 from locks.token_format import parse
@@ -13,6 +14,7 @@ pytestmark = pytest.mark.django_db
 
 LIMITS = {
     "name": "Main", "default_ttl_seconds": 60, "max_ttl_seconds": 3_600, "max_hold_seconds": "", "max_live_locks": 10,
+    "max_names": 1_000, "max_events": 10_000,
     "max_metadata_length": 100, "max_waiters_per_name": 10, "max_waiters": 100, "requests_per_second": "",
 }  # fmt: skip
 
@@ -41,6 +43,16 @@ def test_limits_are_changed_take_effect_at_once_and_are_on_the_record(visit, ali
     assert Event.objects.filter(kind="space_changed").count() == 1
 
 
+@pytest.mark.parametrize("path", ["", "/limits"])
+def test_the_pages_show_what_is_used_of_the_limits(visit, alice, url, space, worker_token, path):
+    Worker(worker_token).takes("job")
+    Space.objects.filter(pk=space.pk).update(max_live_locks=11, max_names=1_222, max_events=13_333)
+    SpaceUsage.objects.create(space=space, names=444, events=5_555)
+    text = " ".join(strip_tags(visit(alice).get(url + path).content.decode()).split())
+    for shown in ("1 / 11", "444 / 1,222", "5,555 / 13,333"):
+        assert shown in text
+
+
 def test_every_limit_is_explained(visit, alice, url):
     text = visit(alice).get(f"{url}/limits").content.decode()
     for name in LIMIT_LABELS:
@@ -58,6 +70,8 @@ def test_every_limit_is_explained(visit, alice, url):
         ({"max_ttl_seconds": 10**9}, "less than or equal to"),
         ({"max_metadata_length": 10**6}, "less than or equal to"),
         ({"max_live_locks": ""}, "required"),
+        ({"max_names": 10_000_001}, "At most 10,000,000 on this server."),
+        ({"max_events": 1_000_000_001}, "At most 1,000,000,000 on this server."),
         ({"requests_per_second": -1}, "greater than or equal to"),
         ({"name": ""}, "required"),
     ],

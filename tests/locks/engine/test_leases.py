@@ -5,9 +5,12 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
 
-from locks.models import Event, Lock, Session, Space, Token
+from locks.engine import maintenance
+from locks.engine.execution import run
+from locks.models import Event, Lock, Session, Space, SpaceUsage, Token
 from locks.services import tokens
 from locks.services.audit import Actor
 from tests.conftest import issue
@@ -323,6 +326,48 @@ class TestLimits:
         assert engine.claim_next(["a", "d"]).verdict == "space_full"
         assert engine.claim_next(["a", "b"]).verdict == "held"
         assert Lock.objects.filter(lease_id__isnull=False).count() == 3
+
+    def test_a_space_with_too_many_names_grants_only_names_that_it_has(self, engine, space):
+        held = engine.acquire("a")
+        free = engine.acquire("b")
+        engine.release("b", free.lease_id)
+        Space.objects.filter(pk=space.pk).update(max_names=2)
+        SpaceUsage.objects.create(space=space)
+        run(maintenance.count_storage())
+        assert engine.acquire("c").verdict == "space_full"
+        assert {row.verdict for row in engine.acquire_all(["b", "c"])} == {"space_full"}
+        assert engine.claim_next(["a", "c"]).verdict == "space_full"
+        assert sorted(Lock.objects.values_list("name", flat=True)) == ["a", "b"]
+        assert engine.acquire("a").verdict == "held"
+        assert engine.renew("a", held.lease_id).verdict == "renewed"
+        assert engine.claim_next(["a", "b"]).verdict == "acquired"
+
+    def test_a_space_with_a_full_history_grants_nothing_but_renews_and_releases(self, engine, space):
+        session = engine.open_session()
+        held = engine.acquire("a", session_id=session.session_id)
+        Space.objects.filter(pk=space.pk).update(max_events=2)
+        SpaceUsage.objects.create(space=space, events=2)
+        assert engine.acquire("b").verdict == "history_full"
+        assert {row.verdict for row in engine.acquire_all(["b", "c"])} == {"history_full"}
+        assert engine.claim_next(["b"]).verdict == "history_full"
+        assert engine.open_session().verdict == "history_full"
+        assert engine.keep_alive(session.session_id).verdict == "kept_alive"
+        assert engine.renew("a", held.lease_id).verdict == "renewed"
+        assert engine.release("a", held.lease_id).verdict == "released"
+
+    def test_the_number_of_live_sessions_is_limited(self, engine, space):
+        over = engine.open_session()
+        with connection.cursor() as cursor:
+            cursor.execute(
+                """
+                INSERT INTO octo_session (id, space_id, token_id, owner, ttl_seconds, expires_at, next_sweep_at)
+                SELECT gen_random_uuid(), space_id, token_id, owner, 60, expires_at, next_sweep_at
+                FROM octo_session CROSS JOIN generate_series(2, 10000)
+                """
+            )
+        assert engine.open_session().verdict == "space_full"
+        assert engine.end_session(over.session_id).verdict == "ended"
+        assert engine.open_session().verdict == "opened"
 
 
 class TestTokens:

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from locks.models import Heartbeat, Lock, Space, Token
 from locks.models.space import SpaceUsage
 from locks.models.stats import StatsMinute
+from locks.system_state import writes
 from locks.system_state.counters import latest, latest_totals
 from tests.conftest import issue
 from tests.fault_proxy import PostgresProxy
@@ -29,10 +30,10 @@ PROBES = ("/health", "/status", "/metrics")
 
 @pytest.fixture(autouse=True)
 def _fresh_counters() -> Iterator[None]:
-    for cache in (latest, latest_totals):
+    for cache in (latest, latest_totals, writes.latest):
         cache.clear()
     yield
-    for cache in (latest, latest_totals):
+    for cache in (latest, latest_totals, writes.latest):
         cache.clear()
 
 
@@ -109,6 +110,19 @@ def test_health_does_not_wait_for_a_frozen_database(
         assert client.get("/health").status_code == 503
     proxy.thaw()
     assert client.get("/health").status_code == 200
+
+
+@pytest.mark.usefixtures("committed")
+def test_health_is_unavailable_while_the_database_is_read_only(client: Client) -> None:
+    name = connection.settings_dict["NAME"]
+    for value, status in (("on", 503), ("off", 200)):
+        with connection.cursor() as cursor:
+            cursor.execute("SET default_transaction_read_only = off")
+            cursor.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {value}')
+        connection.close()
+        writes.latest.clear()
+        reply = client.get("/health")
+        assert (reply.status_code, reply.json().get("database")) == (status, "cannot write" if status == 503 else None)
 
 
 @pytest.mark.django_db

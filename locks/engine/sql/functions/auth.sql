@@ -4,7 +4,7 @@ CREATE FUNCTION octo_auth(digest text, scope text, name text) RETURNS TABLE (
     token_id bigint, public_id text, token_name text, prefixes text[], space_id bigint, team_id bigint,
     default_ttl_seconds int, max_ttl_seconds int, max_hold_seconds int, max_metadata_length int,
     octostore_compatibility boolean, requests_per_second int, space_is_full boolean, namespaces jsonb,
-    has_namespace_queue boolean, refusal text
+    has_namespace_queue boolean, refusal text, history_is_full boolean
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
         live.token_id, live.public_id, live.token_name, live.prefixes, live.space_id, live.team_id,
@@ -16,7 +16,8 @@ CREATE FUNCTION octo_auth(digest text, scope text, name text) RETURNS TABLE (
             WHEN live.token_id IS NULL THEN 'unauthenticated'
             WHEN NOT octo_auth.scope = ANY (live.scopes) THEN 'scope_missing'
             WHEN NOT octo_name_matches_prefixes(octo_auth.name, live.prefixes) THEN 'name_not_allowed'
-        END
+        END,
+        live.history_is_full
     FROM (SELECT) AS request
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(octo_auth.digest, 'hex') LIMIT 1
@@ -44,6 +45,7 @@ CREATE FUNCTION octo_acquire_auth(
             WHEN char_length(octo_acquire_auth.metadata) > auth.max_metadata_length THEN 'metadata_too_long'
             WHEN octo_acquire_auth.session IS NOT NULL AND own_session.expires_at IS NULL THEN 'no_session'
             WHEN own_session.expires_at <= clock_timestamp() THEN 'session_over'
+            WHEN auth.history_is_full THEN 'history_full'
         END)
     FROM octo_auth(octo_acquire_auth.digest, 'locks:write', octo_acquire_auth.name) AS auth
     LEFT JOIN LATERAL (

@@ -21,3 +21,12 @@ CREATE FUNCTION octo_space_lacks_room(space bigint, additional bigint) RETURNS b
     LEFT JOIN octo_space_usage AS usage ON usage.space_id = octo_space.id
     WHERE octo_space.id = octo_space_lacks_room.space
 $$;
+
+-- Whether a name that has no row yet exceeds the space's limit of names, by the count of the last minute.
+CREATE FUNCTION octo_names_are_full(space bigint) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT EXISTS (
+        SELECT FROM octo_space_usage AS usage
+        JOIN octo_space ON octo_space.id = usage.space_id
+        WHERE usage.space_id = octo_names_are_full.space AND usage.names >= octo_space.max_names
+    )
+$$;

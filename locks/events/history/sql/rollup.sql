@@ -17,12 +17,24 @@ horizon AS MATERIALIZED (
     FROM cursor
 ),
 event AS MATERIALIZED (
-    SELECT space_id, date_trunc('minute', at, 'UTC') AS minute, kind, held_ms
+    SELECT space_id, at, kind, held_ms
     FROM octo_event
     WHERE commit_position >= (SELECT start FROM horizon)
       AND commit_position < (SELECT stop_before FROM horizon)
-      AND kind IN ('acquired', 'released', 'expired', 'force_released')
       AND space_id IS NOT NULL
+),
+transition AS MATERIALIZED (
+    SELECT space_id, date_trunc('minute', at, 'UTC') AS minute, kind, held_ms
+    FROM event
+    WHERE kind IN ('acquired', 'released', 'expired', 'force_released')
+),
+added_months AS (
+    INSERT INTO octo_stats_month AS total (space_id, month, events)
+    SELECT space_id, date_trunc('month', at, 'UTC')::date AS month, count(*)
+    FROM event
+    GROUP BY space_id, month
+    ORDER BY space_id, month
+    ON CONFLICT (space_id, month) DO UPDATE SET events = total.events + excluded.events
 ),
 added_counts AS (
     INSERT INTO octo_stats_minute AS total (space_id, minute, acquired, released, expired, forced)
@@ -30,7 +42,7 @@ added_counts AS (
         space_id, minute,
         count(*) FILTER (WHERE kind = 'acquired'), count(*) FILTER (WHERE kind = 'released'),
         count(*) FILTER (WHERE kind = 'expired'), count(*) FILTER (WHERE kind = 'force_released')
-    FROM event
+    FROM transition
     GROUP BY space_id, minute
     ORDER BY space_id, minute
     ON CONFLICT (space_id, minute) DO UPDATE SET
@@ -40,7 +52,7 @@ added_counts AS (
 added_holds AS (
     INSERT INTO octo_stats_histogram AS total (space_id, minute, measure, bucket, count)
     SELECT space_id, minute, 'hold', floor(ln(greatest(held_ms, 1)) / ln(2) * 4 + 1e-9)::smallint AS bucket, count(*)
-    FROM event
+    FROM transition
     WHERE held_ms IS NOT NULL
     GROUP BY space_id, minute, bucket
     ORDER BY space_id, minute, bucket
@@ -52,5 +64,5 @@ moved_cursor AS (
     WHERE reader = 'rollup'
 )
 SELECT
-    (SELECT count(*)::int FROM event) AS events,
+    (SELECT count(*)::int FROM transition) AS events,
     coalesce((SELECT stop_before < pg_snapshot_xmin(pg_current_snapshot()) FROM horizon), false) AS more

@@ -1,8 +1,11 @@
 """One attempt of a delivery: where it may go, and that it is over in time whatever the receiver does."""
 
 import socket
+import threading
+import time
 from collections.abc import Iterator
 from ipaddress import ip_address, ip_network
+from threading import Timer
 
 import pytest
 
@@ -63,6 +66,37 @@ def test_a_closed_port_and_an_unknown_name() -> None:
         sent = post(f"http://127.0.0.1:{unused.getsockname()[1]}/")
     assert sent.error == "Connection refused: nothing listens at that port."
     assert post("http://nowhere.invalid/").error == "The name nowhere.invalid has no address."
+
+
+def test_a_look_up_that_hangs_ends_with_the_attempt(receiver, monkeypatch) -> None:
+    monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 0.5)
+    ended = threading.Event()
+
+    def hanging(_host: str, _port: int) -> list:
+        ended.wait(60)
+        return [ip_address("127.0.0.1")]
+
+    sent = post(f"http://slow.example:{receiver.port}/well", resolver=hanging)
+    assert (sent.error, ended.is_set()) == ("The receiver was too slow.", False)
+    ended.set()
+    assert receiver.received == []
+
+
+def test_the_time_of_the_look_up_counts(receiver, monkeypatch) -> None:
+    """A timer that started with the connection would let the receiver drip for another two seconds."""
+    monkeypatch.setattr(sending, "ATTEMPT_SECONDS", 2.0)
+    timers = []
+    monkeypatch.setattr(
+        sending.threading, "Timer", lambda seconds, *rest: timers.append(seconds) or Timer(seconds, *rest)
+    )
+
+    def slow(_host: str, _port: int) -> list:
+        time.sleep(1)
+        return [ip_address("127.0.0.1")]
+
+    post(f"http://slow.example:{receiver.port}/well", resolver=slow)
+    assert len(timers) == 1
+    assert timers[0] <= 1.0
 
 
 def test_a_name_that_resolves_to_another_address_is_checked_again(receiver) -> None:

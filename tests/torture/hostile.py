@@ -1,0 +1,134 @@
+"""A hostile space: every way to use up a server that its tokens allow, all at once, in a process of its own."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from locks import token_format
+from tests.octoadmin.http_client import head_of
+from tests.torture.connection import Connection, headers_of
+
+# How many of each.
+FLOODS = 16
+STRANGERS = 16
+SLOW_READERS = 10
+WATCHERS = 40
+BATCHES = 4
+WAITERS = 50
+HALF_BODIES = 20
+WEBHOOKS = 5
+RECEIVER_SECONDS = 9.0
+# Less than any export or snapshot.
+RECEIVE_BUFFER = 4096
+
+
+class Hostile:
+    def __init__(self, port: int, token: str) -> None:
+        self._port = port
+        self._token = token
+        self._numbers = itertools.count()
+
+    async def run(self, seconds: float) -> None:
+        async with await asyncio.start_server(self._slow_receiver, "127.0.0.1", 0) as receiver:
+            await self._prepare(receiver.sockets[0].getsockname()[1])
+            attacks: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
+                (FLOODS, self._flood), (STRANGERS, self._flood_as_stranger), (SLOW_READERS, self._unread_export),
+                (WATCHERS, self._unread_watch), (BATCHES, self._batch), (WAITERS, self._wait),
+                (HALF_BODIES, self._half_body),
+            ]  # fmt: skip
+            tasks = [asyncio.create_task(_repeat(attack)) for count, attack in attacks for _ in range(count)]
+            await asyncio.sleep(seconds)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _prepare(self, receiver_port: int) -> None:
+        """Webhooks whose receiver is slow, and a lock that others wait for; long metadata for exports and snapshots."""
+        api = self._connection()
+        for number in range(WEBHOOKS):
+            await api.call("POST", "/webhooks", {"url": f"http://127.0.0.1:{receiver_port}/{number}"})
+        await api.call("POST", "/locks/wanted/acquire", {"ttl_seconds": 3600})
+        for number in range(200):
+            await api.call("POST", f"/locks/bulky{number}/acquire", {"ttl_seconds": 3600, "metadata": "x" * 1000})
+        await api.aclose()
+
+    def _connection(self) -> Connection:
+        return Connection(self._port, self._token)
+
+    async def _flood(self) -> None:
+        api = self._connection()
+        async with contextlib.aclosing(api):
+            for _ in range(1000):
+                name = f"flood{next(self._numbers)}"
+                lease = await api.call("POST", f"/locks/{name}/acquire", {"ttl_seconds": 2})
+                if lease.status == 200:
+                    await api.call("POST", f"/locks/{name}/release", {"lease_id": lease.json.get("lease_id")})
+
+    async def _flood_as_stranger(self) -> None:
+        api = Connection(self._port, token_format.generate())
+        async with contextlib.aclosing(api):
+            for method, path in itertools.cycle(
+                (("POST", "/locks/a/acquire"), ("GET", "/whoami"), ("POST", "/sessions"))
+            ):
+                await api.call(method, path)
+
+    async def _unread_export(self) -> None:
+        await self._unread("/events/export?format=csv")
+
+    async def _unread_watch(self) -> None:
+        await self._unread("/watch")
+
+    async def _unread(self, path: str) -> None:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", self._port))
+            await loop.sock_sendall(client, head_of("GET", path, headers_of(self._token)))
+            await asyncio.sleep(20)
+
+    async def _batch(self) -> None:
+        api = self._connection()
+        async with contextlib.aclosing(api):
+            first = next(self._numbers)
+            names = [f"batch{first}-{number}" for number in range(100)]
+            taken = await api.call("POST", "/locks/acquire-all", {"names": names, "ttl_seconds": 2})
+            await api.call("POST", "/locks/claim-next", {"names": [f"{name}-{n}" for name in names for n in range(10)]})
+            if taken.status == 200:
+                leases = [{"name": each["name"], "lease_id": each["lease_id"]} for each in taken.json.get("leases", ())]
+                await api.call("POST", "/locks/release-all", {"leases": leases})
+
+    async def _wait(self) -> None:
+        api = self._connection()
+        async with contextlib.aclosing(api):
+            await api.call("POST", "/locks/wanted/acquire", {"wait_seconds": 60})
+
+    async def _half_body(self) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        with contextlib.closing(writer):
+            head = [*headers_of(self._token), (b"content-type", b"application/json"), (b"content-length", b"60000")]
+            writer.write(head_of("POST", "/locks/acquire-all", head) + b"[" * 50_000)
+            await reader.read(1)
+
+    async def _slow_receiver(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError), contextlib.closing(writer):
+            await reader.readuntil(b"\r\n\r\n")
+            await asyncio.sleep(RECEIVER_SECONDS)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+
+async def _repeat(attack: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    while True:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            await attack()
+        await asyncio.sleep(0)
+
+
+def attack(port: int, token: str, seconds: float) -> None:
+    """In a process of its own, which yields the processor to the others: an attacker has a machine of its own."""
+    os.nice(10)
+    asyncio.run(Hostile(port, token).run(seconds))

@@ -1,0 +1,23 @@
+"""The short form of tests.torture.neighbour: nothing is lost, and every answer is one of the contract."""
+
+import asyncio
+
+import pytest
+
+from tests.conftest import issue
+from tests.torture.neighbour import CALLS, measure
+
+pytestmark = pytest.mark.timeout(240)
+
+HOSTILE_SCOPES = ("locks:read", "locks:write", "audit:read", "webhooks:manage")
+
+
+def test_a_hostile_space_costs_its_neighbour_no_lease(server, space, red_space, worker_token):
+    hostile_token = issue(red_space, "hostile", *HOSTILE_SCOPES)
+    alone, beside = asyncio.run(
+        measure(port=server.port, token=worker_token, hostile_token=hostile_token, alone=1, beside=8)
+    )
+    for phase in (alone, beside):
+        assert phase.lost == []
+        assert phase.broken == []
+    assert all(beside.seconds[call] for call in CALLS)
