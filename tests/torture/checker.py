@@ -276,6 +276,12 @@ def _check_audit(history: History) -> list[Violation]:
     return found
 
 
+def waits_in_order(history: History) -> int:
+    """The number of waits whose order can be checked: those away from faults."""
+    quiet = _Quiet(history.faults)
+    return sum(event.place is not None and quiet.during(event.place, event.at) for event in history.events)
+
+
 def _check_queue(history: History) -> list[Violation]:
     """A request that was sent after another had its place does not get the lock before it. Not around faults: a waiter
     whose server process stalls is passed over, and returns to its place."""

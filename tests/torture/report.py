@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from tests.torture.checker import Violation
+from tests.torture.checker import Violation, waits_in_order
 from tests.torture.history import History, Op
 
 RULES = {
@@ -41,6 +41,7 @@ def summary(history: History, violations: list[Violation]) -> str:
         f"{unknown:,} unknown outcomes, {len(history.events):,} transitions, {len(history.faults)} faults",
         f"{len(violations)} violations",
         f"handover of {len(handovers):,} waits: {_percentiles(handovers)}",
+        f"order checked for {waits_in_order(history):,} waits away from faults",
         f"from request to place in the queue: {_percentiles(places)}",
     ]
     by_kind: dict[str, list[float]] = {}
