@@ -1,4 +1,4 @@
-# up · test · coverage · check · bench · dist: each sets up what it needs; only Python 3.11 or newer and make are required.
+# up · test · coverage · check · bench · torture · dist: each sets up what it needs; only Python 3.11 or newer and make are required.
 
 # An interpreter compiled without optimisations, as pyenv does by default, needs a third more CPU per claim. If python3 is one,
 # use the distribution's interpreter, provided it is new enough.
@@ -15,7 +15,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 
-.PHONY: up test tests coverage check audit format bench dist clean
+.PHONY: up test tests coverage check audit format bench torture dist clean
 .DEFAULT_GOAL := up
 
 up: $(VENV)/.runtime
@@ -84,6 +84,10 @@ format: $(VENV)/.development
 
 bench: $(VENV)/.development
 	@$(BIN)/python -m bench
+
+# Recorded histories under faults, on the loopback interface, for MINUTES (5), by SEED (random); see docs/reliability.md.
+torture: $(VENV)/.development
+	@$(BIN)/python -m tests.torture
 
 # Both wheels, the locked dependencies with their hashes, and a bill of materials of each wheel (CycloneDX).
 DIST ?= dist

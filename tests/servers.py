@@ -88,10 +88,7 @@ class RunningServer:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        environment = os.environ | {
-            "DATABASE_URL": self.database_url, "PORT": str(self.port), "HOST": "127.0.0.1", "OCTO_WORKERS": "1",
-        } | self.environment  # fmt: skip
-        self.process = self._forked(environment) or self._spawned(environment)
+        self.process = self._forked(self._environment()) or self.spawn()
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             assert self.process.poll() is None, "the server has stopped"
@@ -104,15 +101,19 @@ class RunningServer:
             time.sleep(0.05)
         raise AssertionError(f"the server did not respond within {START_SECONDS} s")
 
+    def _environment(self) -> dict[str, str]:
+        own = {"DATABASE_URL": self.database_url, "PORT": str(self.port), "HOST": "127.0.0.1", "OCTO_WORKERS": "1"}
+        return os.environ | own | self.environment
+
     def _forked(self, environment: dict[str, str]) -> ForkedServer | None:
         """A new process that does not have to import all modules first."""
         return fork_server(environment, self.log)
 
-    def _spawned(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") if self.log else nullcontext() as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "octoadmin.run.server"],
-                cwd=PROJECT_DIR, env=environment, process_group=0, stdout=log, stderr=log,
+                cwd=PROJECT_DIR, env=self._environment(), process_group=0, stdout=log, stderr=log,
             )  # fmt: skip
 
     def kill(self) -> None:

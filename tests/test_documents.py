@@ -89,9 +89,10 @@ def test_the_metrics_in_documents_exist(server):
     assert [name for name in sorted(named) if f"# TYPE {name} " not in metrics] == []
 
 
-def test_the_tests_in_the_threat_model_exist():
+@pytest.mark.parametrize("document", ["THREAT_MODEL.md", "docs/reliability.md"])
+def test_the_tests_that_a_document_cites_exist(document):
     existing = {path.name for path in PROJECT.glob("tests/**/test_*.py")}
-    cited = set(re.findall(r"\btest_\w+\.py\b", (PROJECT / "THREAT_MODEL.md").read_text()))
+    cited = set(re.findall(r"\btest_\w+\.py\b", (PROJECT / document).read_text()))
     assert cited
     assert cited - existing == set()
 

@@ -26,8 +26,8 @@ _logger = logging.getLogger(__name__)
 
 @read_only
 def health(request: HttpRequest) -> HttpResponse:
-    """200 if this process answers and the database can write; otherwise 503 within seconds. Leases need no worker: a missing
-    one is only mentioned."""
+    """200 if this process answers and the database can write; otherwise 503 within seconds. Leases need no worker: a
+    missing one is only mentioned."""
     state = "does not answer"
     try:
         check_connection(seconds=ANSWER_TIMEOUT)

@@ -129,7 +129,9 @@ def history_agrees(url: str) -> None:
 def test_acknowledged_claims_survive_the_death_of_server_and_database(database):
     server = RunningServer(database.cluster.conninfo(), {"OCTO_REQUESTS_PER_SECOND": "100000"})
     try:
-        token = create_token(server.database_url)
+        environment = os.environ | {"DATABASE_URL": server.database_url}
+        subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], env=environment, check=True)
+        token = create_token(environment)
         server.start()
         storm = Storm(server.port, token)
         for number, kill in enumerate((server.kill, database.kill)):

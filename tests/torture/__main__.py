@@ -26,7 +26,10 @@ def main() -> int:
     sys.stdout.flush()
     history, violations = torture(Options(seconds=60 * minutes, seed=seed), directory)
     report.write(directory, history, violations)
-    sys.stdout.write(report.summary(history, violations) + f"\nReport: {directory / 'index.html'}\n")
+    # Of the servers, the worker, PostgreSQL and the clients; not of processes that were killed.
+    cpu = 1000 * sum(os.times()[:4]) / max(len(history.ops), 1)
+    sys.stdout.write(report.summary(history, violations) + f"\nCPU: {cpu:.1f} ms for each operation\n")
+    sys.stdout.write(f"Report: {directory / 'index.html'}\n")
     # Written by another part of the suite; part of the run where it is there.
     if find_spec("tests.torture.neighbour") is not None:
         importlib.import_module("tests.torture.neighbour").main()

@@ -276,6 +276,32 @@ def _check_audit(history: History) -> list[Violation]:
     return found
 
 
+def waits_in_order(history: History) -> int:
+    """The number of waits whose order can be checked: those away from faults."""
+    quiet = _Quiet(history.faults)
+    return sum(event.place is not None and quiet.during(event.place, event.at) for event in history.events)
+
+
+def overtaken(history: History, seconds: float) -> int:
+    """The number of those waits that were served after a request which was sent so much later. Not a violation: both
+    were under way when the first got its place. It says how long that takes."""
+    quiet = _Quiet(history.faults)
+    asked = {op.request_id: op.invoked for op in history.ops if op.verb == "acquire" and op.request_id}
+    grants: dict[str, list[Event]] = defaultdict(list)
+    for event in history.events:
+        if event.kind == "acquired" and event.request_id in asked:
+            grants[event.name].append(event)
+    count = 0
+    for of_name in grants.values():
+        latest = -math.inf
+        for event in sorted(of_name, key=lambda event: event.fencing_token):
+            sent = asked[event.request_id or ""]
+            if event.place is not None and quiet.during(event.place, event.at):
+                count += latest > sent + seconds
+            latest = max(latest, sent)
+    return count
+
+
 def _check_queue(history: History) -> list[Violation]:
     """A request that was sent after another had its place does not get the lock before it. Not around faults: a waiter
     whose server process stalls is passed over, and returns to its place."""

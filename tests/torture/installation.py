@@ -39,13 +39,24 @@ class Installation:
         self.database_proxies: list[TcpProxy] = []
         self.http_proxies: list[FaultProxy] = []
         self.token = ""
-        self._environment: dict[str, str] = {}
+        self._settings = {
+            "OCTO_DATA_DIR": str(self.directory / "data"), "SECRET_KEY": "a secret for torture, and for nothing else",
+            "LOG_FORMAT": "json", "OCTO_REQUESTS_PER_SECOND": "1000000",
+        }  # fmt: skip
         self._stopping = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise, daemon=True)
 
     @property
     def database_url(self) -> str:
         return self.cluster.conninfo()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | self._settings | {"DATABASE_URL": self.database_url}
+
+    def _manage(self, *command: str) -> None:
+        manage = [sys.executable, "manage.py", *command]
+        subprocess.run(manage, cwd=PROJECT_DIR, env=self.environment, check=True)
 
     @property
     def ports(self) -> list[int]:
@@ -56,21 +67,16 @@ class Installation:
         self.cluster.initialise()
         self.start_postgres()
         self.cluster.create_database()
-        self._environment = {
-            "OCTO_DATA_DIR": str(self.directory / "data"), "SECRET_KEY": "a secret for torture, and for nothing else",
-            "LOG_FORMAT": "json", "OCTO_REQUESTS_PER_SECOND": "1000000",
-        }  # fmt: skip
-        os.environ.update(self._environment)
-        self.token = create_token(self.database_url, "locks:read", "locks:write", "locks:force", "audit:read")
-        collect = [sys.executable, "manage.py", "collectstatic", "--no-input", "--verbosity", "0"]
-        subprocess.run(collect, cwd=PROJECT_DIR, check=True, env=os.environ | {"DATABASE_URL": self.database_url})
+        self._manage("migrate", "--verbosity", "0")
+        self._manage("collectstatic", "--no-input", "--verbosity", "0")
+        self.token = create_token(self.environment, "locks:read", "locks:write", "locks:force", "audit:read")
         for number in range(SERVERS):
             sockets = self.directory / f"database-{number}"
             sockets.mkdir()
             self.database_proxies.append(PostgresProxy(sockets, params={"host": str(self.cluster.socket_dir)}))
             url = self.database_url.replace(str(self.cluster.socket_dir), str(sockets))
             log = self.directory / f"server-{number}.log"
-            self.servers.append(RunningServer(url, {"OCTO_BATCH_CONNECTIONS": "2"}, log=log))
+            self.servers.append(RunningServer(url, self._settings, log=log))
         for server in self.servers:
             server.start()
             self.http_proxies.append(FaultProxy(server.port))
@@ -86,8 +92,7 @@ class Installation:
         with (self.directory / "worker.log").open("ab") as log:
             self.worker = subprocess.Popen(
                 [sys.executable, "-m", "octoadmin.run.worker"],
-                cwd=PROJECT_DIR, env=os.environ | {"DATABASE_URL": self.database_url}, process_group=0,
-                stdout=log, stderr=log,
+                cwd=PROJECT_DIR, env=self.environment, process_group=0, stdout=log, stderr=log,
             )  # fmt: skip
 
     def _supervise(self) -> None:
@@ -98,13 +103,9 @@ class Installation:
                     self.start_postgres()
                 for server in self.servers:
                     if server.process is not None and server.process.poll() is not None:
-                        server.process = server._spawned(self._server_environment(server))
+                        server.process = server.spawn()
                 if self.worker is not None and self.worker.poll() is not None:
                     self.start_worker()
-
-    def _server_environment(self, server: RunningServer) -> dict[str, str]:
-        own = {"DATABASE_URL": server.database_url, "PORT": str(server.port), "HOST": "127.0.0.1", "OCTO_WORKERS": "1"}
-        return os.environ | own | server.environment
 
     def backends(self) -> list[int]:
         with psycopg.connect(self.cluster.conninfo(user=SUPERUSER), connect_timeout=3) as connection:
@@ -165,13 +166,9 @@ class Installation:
                 time.sleep(0.1)
 
 
-def create_token(database_url: str, *scopes: str) -> str:
-    """Migrates, creates a team with a space, and issues a token through the command that people use."""
-    environment = os.environ | {"DATABASE_URL": database_url}
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=PROJECT_DIR, env=environment, check=True
-    )
-    with psycopg.connect(database_url) as connection:
+def create_token(environment: dict[str, str], *scopes: str) -> str:
+    """Creates a team with a space, and issues a token through the command that people use."""
+    with psycopg.connect(environment["DATABASE_URL"]) as connection:
         connection.execute("INSERT INTO octo_team (slug, name) VALUES ('blue', 'Blue')")
         connection.execute(
             """

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from tests.torture.checker import Violation
+from tests.torture.checker import Violation, overtaken, waits_in_order
 from tests.torture.history import History, Op
 
 RULES = {
@@ -36,11 +36,14 @@ def summary(history: History, violations: list[Violation]) -> str:
     unknown = sum(op.outcome == "unknown" for op in ops)
     handovers = [1000 * (op.returned - op.acquired_at) for op in _handed_over(history)]
     places = _place_delays(history)
+    later = f"by 100 ms: {overtaken(history, 0.1)}"
     lines = [
         f"seed {history.seed}: {len(ops):,} operations in {seconds:.0f} s ({len(ops) / seconds:.0f}/s)",
         f"{unknown:,} unknown outcomes, {len(history.events):,} transitions, {len(history.faults)} faults",
         f"{len(violations)} violations",
         f"handover of {len(handovers):,} waits: {_percentiles(handovers)}",
+        f"order checked for {waits_in_order(history):,} waits away from faults",
+        f"of those, served after a request that was sent later by 20 ms: {overtaken(history, 0.02)}, {later}",
         f"from request to place in the queue: {_percentiles(places)}",
     ]
     by_kind: dict[str, list[float]] = {}

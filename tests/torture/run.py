@@ -1,8 +1,6 @@
 """One run: an installation, clients, faults, and the check of what was recorded."""
 
-import math
 import multiprocessing
-import os
 import random
 import subprocess
 import sys
@@ -33,12 +31,14 @@ ORDER BY id
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """`fault_seconds` is the mean time between two faults; `pause` that of a client between two uses."""
+    """`quiet_seconds` come before the first fault, `fault_seconds` is the mean time between two; `pause` is that of a
+    client between two uses."""
 
     seconds: float
     seed: int
     processes: int = 2
     threads: int = 12
+    quiet_seconds: float = 5.0
     fault_seconds: float = 6.0
     pause: float = 0.0
     kinds: tuple[str, ...] = ()
@@ -93,15 +93,14 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
     faults = Faults(installation, options.seed)
     order = random.Random(options.seed)
     chosen = list(options.kinds or faults.kinds)
-    time.sleep(min(2.0, options.seconds / 4))
+    time.sleep(options.quiet_seconds)
     while time.time() + 3 < until:
         if not chosen:
             chosen = list(options.kinds or faults.kinds)
         kind = chosen.pop(order.randrange(len(chosen)))
         if kind in faults.kinds:
             faults.happen(kind)
-        pause = order.expovariate(1 / options.fault_seconds) if math.isfinite(options.fault_seconds) else math.inf
-        time.sleep(max(0.0, min(pause, until - time.time())))
+        time.sleep(max(0.0, min(order.expovariate(1 / options.fault_seconds), until - time.time())))
     for process in processes:
         process.join(max(until - time.time(), 0) + 120)
         assert process.exitcode == 0, f"a client process ended with {process.exitcode}"
@@ -133,6 +132,6 @@ def _contradictions(installation: Installation) -> list[str]:
     """What the product's own check of its history finds."""
     done = subprocess.run(
         [sys.executable, "manage.py", "verify_audit"], cwd=PROJECT_DIR, capture_output=True, text=True, check=False,
-        env=os.environ | {"DATABASE_URL": installation.database_url},
+        env=installation.environment,
     )  # fmt: skip
     return [] if done.returncode == 0 else [(done.stdout + done.stderr).strip()[-500:]]

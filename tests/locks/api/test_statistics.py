@@ -174,7 +174,7 @@ def test_a_percentile_is_right_to_within_a_tenth() -> None:
     assert timedelta(milliseconds=percentile({0: 1}, 1.0) or 0) < timedelta(milliseconds=2)
 
 
-def test_an_unforeseen_error_does_not_end_the_thread_that_writes_usage(monkeypatch, capsys) -> None:
+def test_an_unforeseen_error_does_not_end_the_thread_that_writes_usage(monkeypatch) -> None:
     class FailsOnce(UsageFlusher):
         flushes = 0
         flushed_again = threading.Event()
@@ -184,6 +184,8 @@ def test_an_unforeseen_error_does_not_end_the_thread_that_writes_usage(monkeypat
             if self.flushes == 1:
                 raise ZeroDivisionError
             self.flushed_again.set()
+            # The thread must not touch the database after the test.
+            threading.Event().wait()
 
     monkeypatch.setattr(usage_flusher_module, "FLUSH_SECONDS", 0.01)
     flusher = FailsOnce()

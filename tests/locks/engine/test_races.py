@@ -7,10 +7,11 @@ still at its worst moment.
 import time
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from locks.engine import requests
 from locks.engine.execution import run
+from locks.engine.maintenance import sweep
 from locks.engine.operations import acquire, release, renew
 from locks.models import Event, Lock
 from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
@@ -294,7 +295,7 @@ class TestMaintenance:
 
     def test_an_end_that_was_recorded_meanwhile_is_not_recorded_again(self, engine, other, expired):
         with transaction.atomic():
-            sweep("deploy")
+            assert run(sweep()) == 1
             second = other.run_blocked(engine.acquire, "deploy")
         assert second.result(MAX_WAIT).verdict == "acquired"
         assert kinds() == ["acquired", "expired", "acquired"]
@@ -303,12 +304,12 @@ class TestMaintenance:
         self, engine, other, expired
     ):
         with transaction.atomic():
-            sweep("deploy")
+            assert run(sweep()) == 1
             second = other.run_blocked(engine.claim_next, ["deploy"])
         assert second.result(MAX_WAIT).verdict == "acquired"
         pass_seconds(3600)
         with transaction.atomic():
-            sweep("deploy")
+            assert run(sweep()) == 1
             third = other.run_blocked(engine.acquire_all, ["deploy"])
         assert third.result(MAX_WAIT)[0].verdict == "acquired"
         assert kinds() == ["acquired", "expired", "acquired", "expired", "acquired"]
@@ -382,24 +383,3 @@ class TestAcquireAll:
             ("held", True, "first"),
         ]
         assert engine.inspect("a").verdict == "free"
-
-
-def sweep(name: str) -> None:
-    """Records the end of an expired lease and frees its row, as the sweep does."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            WITH over AS (
-                SELECT * FROM octo_lock WHERE name = %s AND expires_at <= clock_timestamp() FOR NO KEY UPDATE
-            ), freed AS (
-                UPDATE octo_lock AS lock SET
-                    lease_id = NULL, holder_id = NULL, token_id = NULL, session_id = NULL, owner = NULL,
-                    metadata = NULL, ttl_seconds = NULL, acquired_at = NULL, renewed_at = NULL, expires_at = NULL,
-                    renewals = NULL, idempotency_digest = NULL, request_digest = NULL, next_sweep_at = NULL
-                FROM over WHERE lock.id = over.id
-            )
-            INSERT INTO octo_event (kind, space_id, lock_name, fencing_token, actor_kind, actor_name, channel)
-            SELECT 'expired', space_id, name, fencing_token, 'system', 'expiry', 'task' FROM over
-            """,
-            [name],
-        )

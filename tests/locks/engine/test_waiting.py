@@ -229,6 +229,7 @@ class TestHandover:
         for number in range(50):
             server.engine.acquire(f"job/{number}", session_id=session.session_id)
             server.enqueue(f"job/{number}")
+        run(server_heartbeat(server.id))
         server.engine.end_session(session.session_id)
         lasts = {lock.expires_at - lock.acquired_at for lock in Lock.objects.all()}
         assert lasts == {timedelta(seconds=CLAIM_TIMEOUT_SECONDS, milliseconds=49)}

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from contextlib import closing
 from datetime import timedelta
 from hashlib import sha256
 from io import StringIO
@@ -19,6 +20,7 @@ from locks.models import Event, Lock, ServerProcess, Space, StatsMinute, Team, W
 from locks.models.token import PRESETS
 from tests import database
 from tests.conftest import issue
+from tests.fault_proxy import FaultProxy
 from tests.locks.queue.waiters import Waiter as Request
 from tests.locks.queue.waiters import Workers, waits_for
 from tests.polling import until
@@ -164,14 +166,24 @@ def test_a_delay_is_waited_for(lock):
     assert (status, answer["status"]) == (200, "acquired")
 
 
-def test_a_retry_takes_over_and_a_lost_answer_is_not_lost(lock):
+def test_a_retry_takes_over(lock):
     first = lock.enqueue("a", key="k")
     second = lock.waits("a", key="k")
     assert first.answer()[1]["status"] == "held"
     lock.release()
-    lease = second.answer()[1]
+    assert second.answer()[1]["status"] == "acquired"
+
+
+def test_a_lease_whose_answer_was_lost_is_given_to_the_retry(lock):
+    with closing(FaultProxy(lock.server.port)) as proxy:
+        proxy.lose_an_answer()
+        lost = lock.enqueue("a", key="k", server=proxy)
+        lock.release()
+        assert lost.received() == b""
+    granted = lock.inspect()
+    assert granted["owner"] == "a"
     retry = lock.waits("a", key="k").answer()[1]
-    assert (lease["status"], retry["lease_id"]) == ("acquired", lease["lease_id"])
+    assert (retry["status"], retry["fencing_token"]) == ("acquired", granted["fencing_token"])
 
 
 def test_a_key_that_a_waiter_has_used_for_another_request_is_refused(lock):

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import Any
 
+from tests.fault_proxy import FaultProxy
 from tests.servers import RunningServer
 
 MAX_WAIT = 30
@@ -14,7 +15,9 @@ MAX_WAIT = 30
 class Waiter:
     """A request that was sent and not answered yet."""
 
-    def __init__(self, server: RunningServer, token: str, path: str, body: dict[str, Any], **headers: str) -> None:
+    def __init__(
+        self, server: RunningServer | FaultProxy, token: str, path: str, body: dict[str, Any], **headers: str
+    ) -> None:
         self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=MAX_WAIT)
         content = json.dumps(body).encode()
         lines = [
@@ -24,20 +27,32 @@ class Waiter:
         ]  # fmt: skip
         self._socket.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + content)
 
-    def answer(self) -> tuple[int, Any]:
+    def received(self) -> bytes:
+        """All that comes until the connection ends."""
         received = b""
         while chunk := self._socket.recv(65536):
             received += chunk
         self._socket.close()
+        return received
+
+    def answer(self) -> tuple[int, Any]:
+        head, _, body = self.received().partition(b"\r\n\r\n")
         self.answered_at = time.monotonic()
-        head, _, body = received.partition(b"\r\n\r\n")
         return int(head.split()[1]), json.loads(body)
 
     def disconnect(self) -> None:
         self._socket.close()
 
 
-def waits_for(server: RunningServer, token: str, name: str, *, seconds: int = 50, key: str | None = None, **terms: Any):
+def waits_for(
+    server: RunningServer | FaultProxy,
+    token: str,
+    name: str,
+    *,
+    seconds: int = 50,
+    key: str | None = None,
+    **terms: Any,
+):
     headers = {"Idempotency-Key": key} if key else {}
     return Waiter(server, token, f"/locks/{name}/acquire", {"wait_seconds": seconds, **terms}, **headers)
 

@@ -1,0 +1,25 @@
+"""A short run of the torture suite; `make torture` is the long one."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.torture import report
+from tests.torture.checker import waits_in_order
+from tests.torture.run import Options, torture
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.xdist_group("torture")
+def test_a_recorded_history_under_faults_keeps_every_promise(tmp_path: Path) -> None:
+    seed = random.SystemRandom().randrange(10**6)
+    kinds = ("lose requests and answers", "kill backend", "cut database connections")
+    options = Options(
+        seconds=16, seed=seed, processes=1, threads=10, quiet_seconds=8, fault_seconds=1, pause=0.02, kinds=kinds
+    )
+    history, violations = torture(options, tmp_path)
+    assert not violations, report.summary(history, violations)
+    assert history.faults
+    assert waits_in_order(history)
+    assert {op.outcome for op in history.ops} >= {"acquired", "held", "renewed", "released", "refused"}
