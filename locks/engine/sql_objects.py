@@ -18,6 +18,7 @@ _DIRECTORY = Path(__file__).parent / "sql" / "functions"
 
 # In the order in which they build on each other.
 _FILES = (
+    "timeline",
     "interval_ms",
     "next_fencing_token",
     "holder_id",
