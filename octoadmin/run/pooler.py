@@ -22,7 +22,7 @@ MESSAGE = (
 def is_transaction_pooler(url: str) -> bool:
     """Raises psycopg.Error."""
     # Without `options`, which PgBouncer refuses.
-    conninfo = make_conninfo(url, connect_timeout=CONNECT_SECONDS, options=None)
+    conninfo = make_conninfo(url, connect_timeout=CONNECT_SECONDS, options="")
     with (
         psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as first,
         psycopg.connect(conninfo, autocommit=True, prepare_threshold=None) as second,

@@ -70,6 +70,8 @@ class ResetEvent(msgspec.Struct, kw_only=True):
     events that were sent may be void: the snapshot that follows replaces everything that the client knows."""
 
     event: Literal["reset"] = "reset"
+    # The name or the prefix that is watched.
+    lock_name: str
     observed_at: datetime
 
 
@@ -97,7 +99,7 @@ class WatchEndpoint(TokenEndpoint):
             if resumed is None or is_reset:
                 cursor = snapshot.cursor
                 if is_reset and has_named_frames:
-                    reset = ResetEvent(observed_at=snapshot.now)
+                    reset = ResetEvent(lock_name=name or prefix, observed_at=snapshot.now)
                     _keep(account, pieces, sse.event(reset.event, _encode(reset)))
                 pages = _pages(token, name=name, prefix=prefix)
                 frames = _pieces(snapshot, pages) if has_named_frames else _first_frame(snapshot, pages)
