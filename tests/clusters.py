@@ -16,6 +16,7 @@ import psycopg
 
 from octoadmin.run.postgres import BINARIES, SUPERUSER, Cluster, _account_for, _identity, stop
 from tests.polling import until
+from tests.servers import PROJECT_DIR
 
 _CREATE_SPACE = """
 import django; django.setup()
@@ -100,6 +101,9 @@ class Node:
     def promote(self) -> None:
         self.execute("SELECT pg_promote(true, 60)")
 
+    def wait_primary(self) -> None:
+        until(lambda: self.execute("SELECT pg_is_in_recovery()") == [(False,)], "the end of recovery")
+
 
 @contextmanager
 def primary(settings: dict[str, str] | None = None) -> Iterator[Node]:
@@ -133,12 +137,13 @@ def primary_and_standby(*, synchronous: bool) -> Iterator[tuple[Node, Node]]:
             second.stop()
 
 
-def create_space(url: str) -> str:
+def create_space(url: str, *, code: Path = PROJECT_DIR, **settings: str) -> str:
     """Migrates the database, and creates a space. Returns a token for it."""
-    environment = os.environ | {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "octoadmin.settings"}
-    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], env=environment, check=True)
+    environment = os.environ | {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "octoadmin.settings"} | settings
+    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], cwd=code, env=environment, check=True)
     create = [sys.executable, "-c", _CREATE_SPACE]
-    return subprocess.run(create, env=environment, check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(create, cwd=code, env=environment, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 def hosts(*nodes: Node) -> str:

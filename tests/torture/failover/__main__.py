@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.clusters import create_space
 from tests.locks.events.webhooks.receiver import Receiver, receiving
 from tests.polling import until
-from tests.servers import PROJECT_DIR, running_server
+from tests.servers import PROJECT_DIR, RunningServer
 from tests.torture.failover.load import Load
 from tests.torture.failover.stack import TTL_SECONDS, Stack, missing_programs
 
@@ -82,22 +82,30 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make failover", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--fault", choices=FAULTS, action="append", help="only this one; may be repeated")
+    parser.add_argument("--port", type=int, default=31_500, help="the first of ten ports in a row")
+    parser.add_argument("--directory", type=Path, help="keep data and logs there")
     arguments = parser.parse_args()
     if missing := missing_programs():
         print(f"The drill needs {', '.join(missing)}: apt-get install etcd-server haproxy, and `make failover`.")
         return 2
-    with tempfile.TemporaryDirectory(prefix="octo-failover-", ignore_cleanup_errors=True) as directory:
-        _set_up_environment(Path(directory))
-        return drill(Path(directory), rounds=arguments.rounds, faults=arguments.fault or list(FAULTS))
+    with tempfile.TemporaryDirectory(prefix="octo-failover-", ignore_cleanup_errors=True) as temporary:
+        directory = arguments.directory or Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        _set_up_environment(directory)
+        faults = arguments.fault or list(FAULTS)
+        return drill(directory, first_port=arguments.port, rounds=arguments.rounds, faults=faults)
 
 
-def drill(directory: Path, *, rounds: int, faults: list[str]) -> int:
+def drill(directory: Path, *, first_port: int, rounds: int, faults: list[str]) -> int:
     with ExitStack() as context:
-        stack = context.enter_context(Stack(directory))
+        stack = context.enter_context(Stack(directory, first_port=first_port))
         token = create_space(stack.url)
         settings = {"OCTO_REQUESTS_PER_SECOND": "100000", "OCTO_WEBHOOK_NETWORKS": "127.0.0.0/8", "LOG_LEVEL": "error"}
-        servers = [context.enter_context(running_server(stack.url, **settings)) for _ in range(2)]
-        worker = _start_worker(stack.url, settings)
+        servers = [RunningServer(stack.url, settings, log=directory / f"server-{number}.log") for number in (1, 2)]
+        for server in servers:
+            context.callback(server.stop)
+            server.start()
+        worker = _start_worker(stack.url, settings, log=directory / "worker.log")
         context.callback(worker.wait)
         context.callback(worker.terminate)
         receiver = context.enter_context(receiving())
@@ -154,10 +162,14 @@ def _set_up_environment(directory: Path) -> None:
     os.environ.pop("CELERY_BROKER_URL", None)
 
 
-def _start_worker(url: str, settings: dict[str, str]) -> "subprocess.Popen[bytes]":
+def _start_worker(url: str, settings: dict[str, str], *, log: Path) -> "subprocess.Popen[bytes]":
     environment = os.environ | {"DATABASE_URL": url} | settings
     (Path(os.environ["OCTO_DATA_DIR"]) / "queue" / "control").mkdir(parents=True, exist_ok=True)
-    return subprocess.Popen([sys.executable, "-m", "octoadmin.run.worker"], cwd=PROJECT_DIR, env=environment)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "octoadmin.run.worker"],
+            cwd=PROJECT_DIR, env=environment, stdout=output, stderr=output,
+        )  # fmt: skip
 
 
 def _check_history(url: str, load: Load) -> None:

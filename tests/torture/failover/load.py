@@ -29,6 +29,8 @@ WAIT_SECONDS = 20
 class Load:
     ports: list[int]
     token: str
+    # Of all names.
+    prefix: str = ""
     violations: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     # When each acquire and renewal was acknowledged.
@@ -135,7 +137,7 @@ class Load:
         turn = 0
         while not self._stop.wait(PAUSE_SECONDS):
             turn += 1
-            name = f"own/{number}/{turn}"
+            name = f"{self.prefix}own/{number}/{turn}"
             if self._acquire(api, name) is not None:
                 names.append(name)
             for kept in names[-3:]:
@@ -150,7 +152,7 @@ class Load:
         turn = number
         while not self._stop.wait(PAUSE_SECONDS):
             turn += 1
-            name = f"shared/{turn % SHARED_NAMES}"
+            name = f"{self.prefix}shared/{turn % SHARED_NAMES}"
             if self._acquire(api, name) is not None:
                 self._renew(api, name)
                 self._release(api, name)
@@ -159,13 +161,13 @@ class Load:
         """Clients that wait for one name and hand it on."""
         api = Api(self.ports[number % len(self.ports)], self.token)
         while not self._stop.wait(PAUSE_SECONDS):
-            if self._acquire(api, "turn", wait_seconds=WAIT_SECONDS) is not None:
+            if self._acquire(api, f"{self.prefix}turn", wait_seconds=WAIT_SECONDS) is not None:
                 self.counts["turns"] += 1
-                self._release(api, "turn")
+                self._release(api, f"{self.prefix}turn")
 
     def _watch(self) -> None:
         """Reconnects as a browser would."""
-        stream = EventStream(self.ports[0], "/watch?prefix=shared/", self.token)
+        stream = EventStream(self.ports[0], f"/watch?prefix={self.prefix}shared/", self.token)
         while not self._stop.wait(0.5):
             try:
                 stream.connect()

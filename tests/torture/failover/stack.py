@@ -1,6 +1,7 @@
 """etcd, three PostgreSQL nodes under Patroni, and haproxy, as processes on loopback."""
 
 import http.client
+import itertools
 import json
 import os
 import shutil
@@ -18,10 +19,11 @@ import psycopg
 
 from octoadmin.run.postgres import BINARIES, _account_for, _identity, _make_traversable
 from tests.polling import until
-from tests.servers import free_port
 
 TTL_SECONDS = 20
 START_SECONDS = 120
+# A node that was killed may have to rewind its data, or to copy them anew.
+REJOIN_SECONDS = 300
 _DIRECTORY = Path(__file__).parent
 _PATH = f"{os.environ['PATH']}:/usr/sbin:/usr/bin"
 
@@ -115,11 +117,13 @@ class PatroniNode:
 class Stack:
     """Use as a context manager: everything is stopped at its end."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, first_port: int) -> None:
+        """Ports of its own: a node that was killed needs the same ones again."""
+        ports = itertools.count(first_port)
         self.directory = directory
-        self.etcd_port, self.port = free_port(), free_port()
+        self.etcd_port, self._etcd_peer_port, self.port = next(ports), next(ports), next(ports)
         self.nodes = [
-            PatroniNode(name, directory / name, free_port(), free_port(), self.etcd_port) for name in ("n1", "n2", "n3")
+            PatroniNode(name, directory / name, next(ports), next(ports), self.etcd_port) for name in ("n1", "n2", "n3")
         ]
         self._processes = ExitStack()
 
@@ -145,7 +149,7 @@ class Stack:
 
     def wait_complete(self) -> None:
         """One primary that accepts writes, and two standbys that stream from it, one of them synchronous."""
-        until(self._is_complete, "all nodes follow the primary", timeout=START_SECONDS)
+        until(self._is_complete, "all nodes follow the primary", timeout=REJOIN_SECONDS)
 
     def switch_over(self) -> None:
         leader = self.primary()
@@ -173,7 +177,7 @@ class Stack:
             node.directory.mkdir(mode=0o700)
             if account is not None:
                 os.chown(node.directory, account.pw_uid, account.pw_gid)
-        peer = free_port()
+        peer = self._etcd_peer_port
         self._run(
             "etcd", "--data-dir", self.directory / "etcd", "--log-level", "error",
             "--listen-client-urls", f"http://127.0.0.1:{self.etcd_port}",
