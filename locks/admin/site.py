@@ -28,6 +28,7 @@ from locks.models import (
     Invite,
     Lock,
     Membership,
+    Server,
     Session,
     Snooze,
     Space,
@@ -166,6 +167,11 @@ class WaiterAdmin(PrefixSearchAdmin):
 @admin.register(Heartbeat)
 class HeartbeatAdmin(ReadOnlyAdmin):
     list_display = ("name", "seen_at")
+
+
+@admin.register(Server)
+class ServerAdmin(ReadOnlyAdmin):
+    list_display = ("name", "processes", "seen_at")
 
 
 @admin.register(TaskRun)

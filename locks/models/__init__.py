@@ -6,6 +6,7 @@ from locks.models.hold_baseline import HoldBaseline, StuckCount
 from locks.models.invite import Invite
 from locks.models.lock import Lock
 from locks.models.login_throttle import KnownNetwork, LoginThrottle
+from locks.models.server import Server
 from locks.models.session import Session
 from locks.models.snooze import Snooze
 from locks.models.space import Space, SpaceUsage
@@ -41,6 +42,7 @@ __all__ = [
     "Membership",
     "Role",
     "Scope",
+    "Server",
     "ServerProcess",
     "Session",
     "Snooze",
