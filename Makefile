@@ -15,7 +15,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 
-.PHONY: up test tests coverage check audit format bench torture dist clean
+.PHONY: up test tests coverage check audit format bench torture failover dist clean
 .DEFAULT_GOAL := up
 
 up: $(VENV)/.runtime
@@ -81,6 +81,13 @@ format: $(VENV)/.development
 	@$(BIN)/python client/unasync.py
 	@$(CHECK)/python manage.py metrics_reference > docs/metrics.md
 	@git ls-files 'templates/*.html' | xargs -r $(BIN)/djade --target-version 5.2
+
+# Needs etcd and haproxy (apt-get install etcd-server haproxy). Three times each fault takes half an hour.
+ROUNDS ?= 3
+
+failover: $(VENV)/.development
+	@$(BIN)/uv sync --quiet --frozen --inexact --group failover
+	@$(BIN)/python -W ignore -m tests.torture.failover --rounds $(ROUNDS) $(FAILOVER_ARGS)
 
 bench: $(VENV)/.development
 	@$(BIN)/python -m bench

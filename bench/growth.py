@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from django.db import connections
 
 from bench.setup import FILL_LOCKS, Environment
 from locks.engine import requests
 from locks.engine.execution import run_async
 from locks.engine.operations import acquire, inspect, listing, release, renew
+from locks.postgresql.connections import AsyncConnection
 
 SIZES = (100, 10_000, 100_000, 1_000_000)
 OPERATIONS = ("acquire", "renew", "release", "inspect", "list")
@@ -36,7 +36,7 @@ class Table:
     """A database in which `size` locks are held."""
 
     size: int
-    connection: psycopg.AsyncConnection[Any]
+    connection: AsyncConnection
     digest: str
     leases: list[Any] = field(default_factory=list)
     cpu_us: dict[str, list[float]] = field(default_factory=dict)
@@ -89,7 +89,7 @@ async def _measure(environment: Environment, sizes: tuple[int, ...]) -> list[Tab
             conninfo = environment.copy_database(database_name(size))
             # As the server connects for the engine's statements: no plan may scan the table.
             connection = await stack.enter_async_context(
-                await psycopg.AsyncConnection.connect(conninfo, autocommit=True, options="-c enable_seqscan=off")
+                await AsyncConnection.connect(conninfo, autocommit=True, options="-c enable_seqscan=off")
             )
             await connection.execute(FILL_LOCKS, {"locks": size, "digest": environment.digest})
             await connection.execute("VACUUM ANALYZE octo_lock")

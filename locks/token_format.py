@@ -41,8 +41,9 @@ def _checksum(body: str) -> str:
     return digits
 
 
-def generate() -> str:
-    body = f"octo_{_random(PUBLIC_ID_LENGTH)}_{_random(SECRET_LENGTH)}"
+def generate(cell: str = "") -> str:
+    """The public id begins with the cell, so that a load balancer can route by the token without a lookup."""
+    body = f"octo_{cell}{_random(PUBLIC_ID_LENGTH - len(cell))}_{_random(SECRET_LENGTH)}"
     return body + _checksum(body)
 
 

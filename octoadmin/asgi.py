@@ -18,6 +18,7 @@ from django.core.handlers.wsgi import WSGIHandler  # noqa: E402
 
 from locks.api.usage_flusher import usage_flusher  # noqa: E402
 from locks.metrics import server_processes  # noqa: E402
+from locks.postgresql.connections import limit_calls  # noqa: E402
 from locks.queue.singletons import wait_queue  # noqa: E402
 from octoadmin.batching.application import BatchingApplication  # noqa: E402
 from octoadmin.http.asgi_types import Receive, Scope, Send  # noqa: E402
@@ -54,6 +55,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 gc.freeze()
                 # A batch of requests allocates thousands of objects that are all freed soon: collect less often.
                 gc.set_threshold(20_000, 20, 20)
+                limit_calls(settings.DATABASE_SECONDS)
                 bridge.start()
                 usage_flusher.start()
                 server_processes.set(1)

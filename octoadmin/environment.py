@@ -96,6 +96,24 @@ class Environment(SignInEnvironment):
         description="Database connections for each of the four batched calls, in each server process; all but the "
         "first are opened only under load.",
     )
+    octo_database_seconds: float = Field(
+        6.0,
+        ge=0.5,
+        le=600,
+        description="How long a server waits for an answer of the database. Then it closes the connection and answers "
+        "503. More than the 5 s that a statement may wait for a locked row.",
+    )
+    octo_prepared_statements: bool = Field(
+        True,
+        description="`0` for a connection pooler that gives each transaction another connection, such as PgBouncer in "
+        "transaction mode: no prepared statements and no session settings are used.",
+    )
+    octo_cell: str = Field(
+        "",
+        pattern=r"^([0-9A-Za-z]{2})?$",
+        description="Two letters or digits that the public ids of new tokens begin with, so that a load balancer can "
+        "route requests to this installation. See docs/scaling.md.",
+    )
     octo_requests_per_second: int = Field(
         1_000,
         ge=1,

@@ -78,27 +78,38 @@ FORM_RENDERER = "locks.dashboard.form_rendering.FormRenderer"
 LOCK_TIMEOUT = "5s"
 # No request needs so long, whatever it asks for. Tasks that work on whole tables have a limit of their own.
 STATEMENT_TIMEOUT = "30s"
+PREPARED_STATEMENTS = ENVIRONMENT.octo_prepared_statements
+DATABASE_SECONDS = ENVIRONMENT.octo_database_seconds
+# The tasks of the worker read and purge whole tables.
+WORKER_DATABASE_SECONDS = 300.0
+CELL = ENVIRONMENT.octo_cell
 
 
 def _database(conninfo: str) -> dict[str, Any]:
     options: dict[str, Any] = conninfo_to_dict(conninfo)
     options.setdefault("connect_timeout", 3)
+    # Of several hosts, the primary. A standby is not used even if it is the only one.
+    options.setdefault("target_session_attrs", "read-write")
     # A server that has vanished must not block threads.
     options.setdefault("tcp_user_timeout", 5000)
-    # A transaction that holds a row and hangs must not block requests for ever. What the operator has set comes last.
-    limits = f"-c lock_timeout={LOCK_TIMEOUT} -c statement_timeout={STATEMENT_TIMEOUT}"
-    options["options"] = f"{limits} {options.get('options', '')}".strip()
+    if PREPARED_STATEMENTS:
+        # A transaction that holds a row and hangs must not block requests for ever. What the operator has set comes last.
+        limits = f"-c lock_timeout={LOCK_TIMEOUT} -c statement_timeout={STATEMENT_TIMEOUT}"
+        options["options"] = f"{limits} {options.get('options', '')}".strip()
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "locks.postgresql",
         "NAME": options.pop("dbname", ""),
         "USER": options.pop("user", ""),
         "PASSWORD": options.pop("password", ""),
         "HOST": options.pop("host", ""),
         "PORT": options.pop("port", ""),
         "CONN_MAX_AGE": None,
+        "DISABLE_SERVER_SIDE_CURSORS": not PREPARED_STATEMENTS,
         # A threshold allows prepared statements; the ORM's client-side cursors never ask for one.
-        "OPTIONS": {**options, "prepare_threshold": 5, "application_name": "octoadmin"},
-    }
+        "OPTIONS": {
+            **options, "prepare_threshold": 5 if PREPARED_STATEMENTS else None, "application_name": "octoadmin",
+        },
+    }  # fmt: skip
 
 
 DATABASES = {"default": _database(ENVIRONMENT.database_url or Cluster(directory=DATA_DIR / "postgres").conninfo())}

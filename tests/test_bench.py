@@ -3,7 +3,6 @@
 import asyncio
 import os
 
-import psycopg
 import pytest
 
 from bench import growth, pages, pgbench, waiting
@@ -13,6 +12,7 @@ from bench.report import goal_lines
 from bench.samples import Sample
 from bench.setup import create_token
 from locks.models import Event, Waiter
+from locks.postgresql.connections import AsyncConnection
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -49,7 +49,7 @@ def test_growth_is_measured(monkeypatch):
     _token, digest = create_token("bench")
 
     async def measure() -> growth.Table:
-        async with await psycopg.AsyncConnection.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+        async with await AsyncConnection.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
             await connection.execute(growth.FILL_LOCKS, {"locks": 10, "digest": digest})
             table = growth.Table(10, connection, digest)
             for _ in range(growth.WARM_UP_ROUNDS + 1):

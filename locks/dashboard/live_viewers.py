@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psycopg
+from locks.postgresql.connections import AsyncConnection
 
 POLL_SECONDS = 1.0
 # A poll takes at most this part of the time, however many locks there are.
@@ -47,6 +47,7 @@ class Viewers:
         # Per space: the transaction up to which it was read, and the values that move without an event.
         self._positions: dict[int, int] = {}
         self._markers: dict[int, tuple[Any, ...]] = {}
+        self._connection: AsyncConnection | None = None
 
     @property
     def is_needed(self) -> bool:
@@ -69,8 +70,17 @@ class Viewers:
     def all(self) -> list[Viewer]:
         return list(self._viewers)
 
-    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    def connection_failed(self) -> None:
+        """Pages notice that nothing is sent, and show that they are stale."""
+
+    async def poll(self, connection: AsyncConnection) -> bool:
         """Every viewer is notified that the poll succeeded, and of what it found."""
+        # Perhaps to another server, where the positions are others: every page fetches what it shows.
+        is_another = self._connection not in (None, connection)
+        if is_another:
+            self._positions.clear()
+            self._markers.clear()
+        self._connection = connection
         spaces = {viewer.space_id for viewer in self._viewers}
         for unwatched in self._markers.keys() - spaces:
             del self._markers[unwatched], self._positions[unwatched]
@@ -80,7 +90,7 @@ class Viewers:
             await connection.execute(_LIVE_CHANGES, parameters)
         ).fetchall():
             marker = tuple(values)
-            changes[space_id] = events or int(self._markers.get(space_id, marker) != marker)
+            changes[space_id] = events or int(is_another or self._markers.get(space_id, marker) != marker)
             self._markers[space_id], self._positions[space_id] = marker, position
         for viewer in self._viewers:
             viewer.changes += changes.get(viewer.space_id, 0)
@@ -100,7 +110,10 @@ class ViewerAuthorization:
     def is_needed(self) -> bool:
         return self._viewers.is_needed
 
-    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    def connection_failed(self) -> None:
+        """Pages notice that nothing is sent, and show that they are stale."""
+
+    async def poll(self, connection: AsyncConnection) -> bool:
         viewers = self._viewers.all()
         parameters = [
             [viewer.session_key for viewer in viewers], [viewer.user_id for viewer in viewers],

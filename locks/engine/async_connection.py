@@ -1,21 +1,34 @@
 """Asynchronous connections to the database Django uses, with the same options."""
 
-from typing import Any
-
 import psycopg
 from django.conf import settings
 from psycopg.conninfo import make_conninfo
+
+from locks.postgresql.connections import AsyncConnection
 
 # Prepared statements are planned once, often while there are few locks. A plan that scans the whole table would be
 # kept, and be slow, when a thousand more are taken in the minute before the table is analysed.
 PLANNER_SETTING = "enable_seqscan=off"
 
 
-async def connect(*, purpose: str) -> psycopg.AsyncConnection[Any]:
-    """In autocommit mode, with server-side binding. The purpose is part of the application name in pg_stat_activity."""
-    return await psycopg.AsyncConnection.connect(
-        _conninfo(purpose), autocommit=True, prepare_threshold=1, cursor_factory=psycopg.AsyncRawCursor
+async def connect(
+    *, purpose: str, lock_timeout: str | None = None, deadline_seconds: float | None = None
+) -> AsyncConnection:
+    """To the primary, in autocommit mode, with server-side binding. The purpose is part of the application name in
+    pg_stat_activity. The deadline is that of each statement; without it, the limit of the process.
+    Raises psycopg.Error."""
+    connection = await AsyncConnection.connect(
+        _conninfo(purpose),
+        autocommit=True,
+        prepare_threshold=1 if settings.PREPARED_STATEMENTS else None,
+        cursor_factory=psycopg.AsyncRawCursor,
     )
+    connection.deadline_seconds = deadline_seconds
+    await connection.confirm_primary()
+    if lock_timeout is not None and settings.PREPARED_STATEMENTS:
+        await connection.execute(f"SET lock_timeout = '{lock_timeout}'".encode())
+    connection.lock_timeout = lock_timeout
+    return connection
 
 
 def _conninfo(purpose: str) -> str:
@@ -25,6 +38,7 @@ def _conninfo(purpose: str) -> str:
         "host": database["HOST"], "port": database["PORT"],
     }  # fmt: skip
     options = {name: value for name, value in database["OPTIONS"].items() if name != "prepare_threshold"}
-    options["options"] = f"{options.get('options', '')} -c {PLANNER_SETTING}".strip()
+    if settings.PREPARED_STATEMENTS:
+        options["options"] = f"{options.get('options', '')} -c {PLANNER_SETTING}".strip()
     given = {name: value for name, value in parameters.items() if value}
     return make_conninfo(**{**options, **given, "application_name": f"octoadmin {purpose}"})

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import ProgrammingError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
 
@@ -18,6 +18,7 @@ _DIRECTORY = Path(__file__).parent / "sql" / "functions"
 
 # In the order in which they build on each other.
 _FILES = (
+    "timeline",
     "interval_ms",
     "next_fencing_token",
     "holder_id",
@@ -56,6 +57,13 @@ SELECT format('DROP VIEW IF EXISTS %%I CASCADE', relname) FROM pg_class
 WHERE relname = ANY (%(names)s) AND relkind = 'v' AND relnamespace = current_schema()::regnamespace
 """
 
+# Replacing a function by one with other parameters leaves both.
+_OVERLOADED = """
+SELECT FROM pg_proc
+WHERE proname = ANY (%(names)s) AND pronamespace = current_schema()::regnamespace
+GROUP BY proname HAVING count(*) > 1
+"""
+
 
 @cache
 def _definitions() -> str:
@@ -79,11 +87,22 @@ def are_current(connection: BaseDatabaseWrapper) -> bool:
 
 
 def create(connection: BaseDatabaseWrapper) -> None:
+    """In place if their parameters and columns are the same: statements of running servers fail at the moment when a
+    function that they use is dropped."""
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(_DROP, {"names": _names()})
-        for (drop,) in cursor.fetchall():
-            cursor.execute(drop)
-        cursor.execute(_definitions())
+        try:
+            with transaction.atomic(using=connection.alias):
+                cursor.execute(
+                    re.sub(r"^CREATE (?=FUNCTION|VIEW)", "CREATE OR REPLACE ", _definitions(), flags=re.MULTILINE)
+                )
+                cursor.execute(_OVERLOADED, {"names": _names()})
+                if cursor.fetchone() is not None:
+                    raise ProgrammingError("a function with other parameters was left")
+        except ProgrammingError:
+            cursor.execute(_DROP, {"names": _names()})
+            for (drop,) in cursor.fetchall():
+                cursor.execute(drop)
+            cursor.execute(_definitions())
         cursor.execute(f"COMMENT ON VIEW octo_live_token IS '{_version()}'")
 
 

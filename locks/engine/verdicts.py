@@ -52,3 +52,19 @@ class Verdict(StrEnum):
     ROW_MISSING = "row_missing"  # a name of a namespace without a row, which has to be inserted to wait for it
     NEEDS_HANDOVER = "needs_handover"
     IN_PROGRESS = "in_progress"
+
+
+# A statement with one of these has changed a row, so the database had to commit it.
+PROVES_A_WRITE = frozenset(
+    {
+        Verdict.ACQUIRED, Verdict.RENEWED, Verdict.RELEASED, Verdict.LEASE_ENDED, Verdict.OPENED, Verdict.KEPT_ALIVE,
+        Verdict.ENDED,
+    }
+)  # fmt: skip
+# To the client it means that what it had is over.
+DENIES_A_LEASE = frozenset(
+    {
+        Verdict.HELD_BY_ANOTHER, Verdict.NOT_HELD, Verdict.FENCING_MISMATCH, Verdict.NO_SESSION, Verdict.SESSION_OVER,
+        Verdict.SUPERSEDED, Verdict.HANDOVER_EXPIRED, Verdict.UNKNOWN,
+    }
+)  # fmt: skip

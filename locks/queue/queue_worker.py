@@ -12,6 +12,7 @@ from uuid import UUID
 
 import psycopg
 import structlog
+from django.conf import settings
 
 from locks.engine.async_connection import connect
 from locks.engine.execution import Unavailable
@@ -29,6 +30,8 @@ from locks.queue.shared_connection import SharedConnection
 HEARTBEATS_PER_CHECK = 3
 # It keeps running for a while without waiters, so that the next one finds its connections open.
 IDLE_SECONDS = 10.0
+# Without a notification for so long, the listener checks its connection.
+LISTEN_SECONDS = 5.0
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -119,12 +122,16 @@ class QueueWorker:
 
     async def _listen(self) -> None:
         channel = f"octo_handover_{self._server_id.hex}"
-        while True:
+        # A pooler in transaction mode has no session that could listen.
+        while settings.PREPARED_STATEMENTS:
             try:
                 async with await connect(purpose="queue listener") as connection:
                     await connection.execute(f"LISTEN {channel}".encode())
-                    async for _ in connection.notifies():
-                        self._woken.set()
+                    while True:
+                        async for _ in connection.notifies(timeout=LISTEN_SECONDS):
+                            self._woken.set()
+                        # Without it a connection to a frozen server would never end.
+                        await connection.confirm_primary()
             except (psycopg.Error, OSError) as error:
                 _log.warning("the queue worker gets no notifications and polls", error=str(error).strip())
             await asyncio.sleep(1)

@@ -1,25 +1,22 @@
 """A database connection that many waiting requests share, one statement at a time. Opened when it is needed.
 
-A backend of the database can stop answering without ending the connection. A timeout alone is not enough: psycopg
-would wait for the end of a statement that it has cancelled, and the statement would take effect when the backend
-continues, for requests that have left by then. So after the timeout the connection is shut down, and the next
+A backend of the database can stop answering without ending the connection. The connection is closed after its deadline,
+but the statement would take effect when the backend continues, for requests that have left by then. So the next
 connection ends the backend.
 """
 
 import asyncio
-import contextlib
-import os
-import socket
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psycopg
 import structlog
+from django.conf import settings
 
 from locks.engine.async_connection import connect
-from locks.engine.execution import Unavailable, has_pending_input, run_async
+from locks.engine.execution import Unavailable, run_async
 from locks.engine.handover import end_backends
 from locks.engine.retry import Operation
+from locks.postgresql.connections import AsyncConnection, DeadlinePassed, is_stale
 
 # Longer than any lock_timeout of the statements.
 STATEMENT_TIMEOUT = 3.0
@@ -37,7 +34,8 @@ class SharedConnection:
     def __init__(self, *, purpose: str, lock_timeout: str) -> None:
         self._purpose = purpose
         self._lock_timeout = lock_timeout
-        self._connection: psycopg.AsyncConnection[Any] | None = None
+        self._connection: AsyncConnection | None = None
+        self._backend = 0
         self._one_at_a_time = asyncio.Lock()
         self._backoff_until = 0.0
         # Process ids of backends that did not answer in time.
@@ -58,9 +56,11 @@ class SharedConnection:
     async def _run_shielded(self, operation: Operation[Result]) -> Result:
         try:
             connection = await self._ready()
-            with contextlib.closing(self._with_timeouts(operation, connection)) as timed:
-                return await run_async(connection, timed)
-        except BaseException:
+            connection.deadline_seconds = STATEMENT_TIMEOUT
+            return await run_async(connection, operation)
+        except BaseException as error:
+            if isinstance(error.__cause__, DeadlinePassed):
+                self._note_orphan()
             await self._close()
             raise
         finally:
@@ -68,25 +68,23 @@ class SharedConnection:
             if self._orphaned_backends:
                 self._reconnecting = asyncio.create_task(self._reconnect())
 
-    async def _ready(self) -> psycopg.AsyncConnection[Any]:
-        if self._connection is not None and has_pending_input(self._connection):
+    async def _ready(self) -> AsyncConnection:
+        if self._connection is not None and is_stale(self._connection):
             await self._close()
         if self._connection is None:
             loop = asyncio.get_running_loop()
             if loop.time() < self._backoff_until:
                 raise Unavailable("the database could not be reached a moment ago")
             try:
-                connection = self._connection = await connect(purpose=self._purpose)
-                with self._timeout(connection):
-                    await connection.execute(f"SET lock_timeout = '{self._lock_timeout}'")
+                connection = await connect(
+                    purpose=self._purpose, lock_timeout=self._lock_timeout, deadline_seconds=STATEMENT_TIMEOUT
+                )
             except (psycopg.Error, OSError) as error:
                 self._backoff_until = loop.time() + RECONNECT_BACKOFF
                 raise Unavailable(str(error)) from error
+            self._connection, self._backend = connection, connection.info.backend_pid
             if self._orphaned_backends:
-                with contextlib.closing(
-                    self._with_timeouts(end_backends(self._orphaned_backends), connection)
-                ) as timed:
-                    await run_async(connection, timed)
+                await run_async(connection, end_backends(self._orphaned_backends))
                 self._orphaned_backends = []
         return self._connection
 
@@ -98,35 +96,13 @@ class SharedConnection:
             except Unavailable:
                 await self._close()
 
+    def _note_orphan(self) -> None:
+        _log.warning("the database does not answer a waiting request", seconds=STATEMENT_TIMEOUT, purpose=self._purpose)
+        # A pooler in transaction mode has other process ids than the database.
+        if settings.PREPARED_STATEMENTS:
+            self._orphaned_backends.append(self._backend)
+
     async def _close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
-
-    def _with_timeouts(
-        self, operation: Operation[Result], connection: psycopg.AsyncConnection[Any]
-    ) -> Operation[Result]:
-        """The same operation, with a timeout for each of its statements."""
-        rows: Any = None
-        try:
-            while True:
-                statement = operation.send(rows)
-                with self._timeout(connection):
-                    rows = yield statement
-        except StopIteration as stop:
-            return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
-
-    @contextlib.contextmanager
-    def _timeout(self, connection: psycopg.AsyncConnection[Any]) -> Iterator[None]:
-        timer = asyncio.get_running_loop().call_later(STATEMENT_TIMEOUT, self._shut_down, connection)
-        try:
-            yield
-        finally:
-            timer.cancel()
-
-    def _shut_down(self, connection: psycopg.AsyncConnection[Any]) -> None:
-        """The statement in progress fails as on a lost connection."""
-        _log.warning("the database does not answer a waiting request", seconds=STATEMENT_TIMEOUT, purpose=self._purpose)
-        self._orphaned_backends.append(connection.info.backend_pid)
-        with socket.socket(fileno=os.dup(connection.fileno())) as duplicate:
-            duplicate.shutdown(socket.SHUT_RDWR)

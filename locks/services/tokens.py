@@ -12,6 +12,7 @@ from enum import Enum
 from typing import cast
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
@@ -45,7 +46,7 @@ def _create(
     expires_at: datetime | None,
     created_by: User | None,
 ) -> tuple[str, Token]:
-    plaintext = token_format.generate()
+    plaintext = token_format.generate(settings.CELL)
     token = Token.objects.create(
         space=space,
         name=name,

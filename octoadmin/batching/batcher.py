@@ -29,6 +29,7 @@ from locks.engine.requests import Caller
 from locks.engine.retry import MAX_ROUNDS
 from locks.engine.statements import Statement
 from locks.engine.verdicts import Verdict
+from locks.postgresql.connections import AsyncConnection, DeadlinePassed
 from octoadmin.batching.reconnecting import ReconnectingConnection
 from octoadmin.http.asgi_types import ClientGone
 from octoadmin.monitoring import batch_metrics as metrics
@@ -84,7 +85,6 @@ class Worker:
     def __init__(self) -> None:
         self.connection = ReconnectingConnection()
         self.batch: list[BatchItem] = []
-        self.started_at = 0.0
         self.task: asyncio.Task[None] | None = None
 
 
@@ -134,26 +134,21 @@ class Batcher:
         if self._idle:
             worker = self._idle.pop()
             self._busy.add(worker)
-            worker.started_at = loop.time()
             worker.task = loop.create_task(self._work(worker, loop))
 
     async def _work(self, worker: Worker, loop: asyncio.AbstractEventLoop) -> None:
         try:
             while batch := self._next_batch():
-                worker.batch, worker.started_at = batch, loop.time()
+                worker.batch = batch
                 started = time.perf_counter()
                 await self._run(worker, loop)
                 self._seconds.observe(time.perf_counter() - started)
-                if worker not in self._busy:  # abandoned meanwhile
-                    await worker.connection.close()
-                    return
                 # Responses are sent, and requests that have arrived join the next batch.
                 await asyncio.sleep(0)
         finally:
             worker.batch = []
-            if worker in self._busy:
-                self._busy.remove(worker)
-                self._idle.append(worker)
+            self._busy.remove(worker)
+            self._idle.append(worker)
             if self._waiting and not self._busy:
                 self._start(loop)
 
@@ -171,23 +166,17 @@ class Batcher:
         return batch
 
     async def _run(self, worker: Worker, loop: asyncio.AbstractEventLoop) -> None:
-        """An abandoned worker's requests have their 503 already, so its results are dropped."""
         batch = worker.batch
         try:
             connection = await worker.connection.ready()
         except Unavailable as error:
-            if worker in self._busy:
-                self._fail_all(batch, str(error), now=loop.time())
+            self._fail_all(batch, str(error), now=loop.time())
             return
-        if worker not in self._busy:
-            return
+        connection.deadline_seconds = STATEMENT_TIMEOUT
         try:
             results = await run_async(connection, run_round(self._statement, [item.request for item in batch]))
         except Exception as error:
-            if worker in self._busy:
-                await self._handle_failure(worker, connection, error)
-            return
-        if worker not in self._busy:
+            await self._handle_failure(worker, connection, error)
             return
         done: list[tuple[BatchItem, Any]] = []
         handovers: list[BatchItem] = []
@@ -206,23 +195,18 @@ class Batcher:
         if handovers:
             await self._hand_over(worker, connection, handovers)
 
-    async def _hand_over(
-        self, worker: Worker, connection: psycopg.AsyncConnection[Any], items: list[BatchItem]
-    ) -> None:
+    async def _hand_over(self, worker: Worker, connection: AsyncConnection, items: list[BatchItem]) -> None:
         """One statement more for locks with waiters. The round before it is committed, and this may take several
         commits, so after a failure the outcome is unknown: none of the requests may run again."""
-        worker.batch, worker.started_at = items, asyncio.get_running_loop().time()
+        worker.batch = items
         try:
             operation = resolve_handovers(self._statement, [item.request for item in items])
             results = await run_async(connection, operation)
         except Exception as error:
-            if worker in self._busy:
-                message = str(error)
-                self._log_unavailable(items, message)
-                _fail(items, lambda: Unavailable(message))
-                await worker.connection.close()
-            return
-        if worker not in self._busy:
+            message = str(error)
+            self._log_unavailable(items, message)
+            _fail(items, lambda: Unavailable(message))
+            await worker.connection.close()
             return
         for item, result in zip(items, results, strict=True):
             if result is None:
@@ -237,12 +221,14 @@ class Batcher:
         else:
             item.fail(RolledBack("out of retries"))
 
-    async def _handle_failure(self, worker: Worker, connection: psycopg.AsyncConnection[Any], error: Exception) -> None:
+    async def _handle_failure(self, worker: Worker, connection: AsyncConnection, error: Exception) -> None:
         if _was_rolled_back(connection, error):
             _log.warning("a batch failed; each request runs alone", operation=self._operation, error=str(error))
             _fail(worker.batch, lambda: RolledBack(str(error)))
             return
-        if isinstance(error, Unavailable):
+        if isinstance(error.__cause__, DeadlinePassed):
+            self._fail_all(worker.batch, str(error), now=asyncio.get_running_loop().time())
+        elif isinstance(error, Unavailable):
             self._log_unavailable(worker.batch, str(error))
             _fail(worker.batch, lambda: Unavailable(str(error)))
         else:
@@ -264,8 +250,6 @@ class Batcher:
     def _watchdog(self, loop: asyncio.AbstractEventLoop) -> None:
         """Runs every SCALE_OUT_DELAY while there are requests."""
         now = loop.time()
-        for worker in [worker for worker in self._busy if worker.started_at < now - STATEMENT_TIMEOUT]:
-            self._abandon(worker, now)
         if self._waiting and self._waiting[0].submitted_at < now - SCALE_OUT_DELAY:
             self._start(loop)
             for item in self._waiting:
@@ -273,12 +257,6 @@ class Batcher:
         self._watchdog_timer = None
         if self._waiting or self._busy:
             self._watchdog_timer = loop.call_later(SCALE_OUT_DELAY, self._watchdog, loop)
-
-    def _abandon(self, worker: Worker, now: float) -> None:
-        """Its connection hangs. A new worker replaces it; the old one closes its connection when it gets an answer."""
-        self._busy.remove(worker)
-        self._idle.append(Worker())
-        self._fail_all(worker.batch, f"the database did not answer within {STATEMENT_TIMEOUT:g} s", now=now)
 
 
 def _resolve(done: list[tuple[BatchItem, Any]]) -> None:
@@ -292,7 +270,7 @@ def _fail(items: list[BatchItem], error: Callable[[], Exception]) -> None:
         item.fail(error())
 
 
-def _was_rolled_back(connection: psycopg.AsyncConnection[Any], error: Exception) -> bool:
+def _was_rolled_back(connection: AsyncConnection, error: Exception) -> bool:
     """The server reported that the statement failed, and is still there."""
     cause = error.__cause__ if isinstance(error, Unavailable) else error
     if not isinstance(cause, psycopg.Error) or cause.sqlstate is None:

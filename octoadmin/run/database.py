@@ -16,6 +16,8 @@ from django.db.migrations.loader import MigrationLoader
 from psycopg.conninfo import conninfo_to_dict
 
 from locks.engine import sql_objects
+from octoadmin.environment import environment
+from octoadmin.run.pooler import MESSAGE, is_transaction_pooler
 from octoadmin.run.postgres import Cluster, PostgresError
 from octoadmin.run.preflight import CannotStart
 from octoadmin.run.supervisor import Child, ChildDied, Supervisor
@@ -127,6 +129,8 @@ def check_database(url: str) -> None:
             "Set DATABASE_URL to postgresql://user:password@host:5432/name of a running PostgreSQL, "
             "or leave it empty for the embedded one."
         ) from None
+    if environment().octo_prepared_statements and is_transaction_pooler(url):
+        raise CannotStart(MESSAGE)
     if version < MIN_VERSION:
         raise CannotStart(
             f"The database that DATABASE_URL names is PostgreSQL {version}; "

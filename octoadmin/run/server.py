@@ -8,14 +8,17 @@ import signal
 import socket
 import sys
 import threading
+from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import uvicorn
 
 from octoadmin import logs
-from octoadmin.environment import environment
+from octoadmin.environment import Environment, environment
+from octoadmin.run.pooler import MESSAGE, is_transaction_pooler
 from octoadmin.run.preflight import bind_error_message
 
 BACKLOG = 1024
@@ -130,9 +133,18 @@ def _empty(directory: Path) -> Path:
     return directory
 
 
+def refuse_transaction_pooler(env: Environment) -> None:
+    if env.database_url and env.octo_prepared_statements:
+        # A database that is not there yet is no reason not to start: requests get a 503 until it is.
+        with suppress(psycopg.Error):
+            if is_transaction_pooler(env.database_url):
+                sys.exit(MESSAGE)
+
+
 def main() -> None:
     env = environment()
     logs.configure(logs.logging_config(log_format=env.log_format, level=env.log_level))
+    refuse_transaction_pooler(env)
     try:
         bound = bind(env.host, env.port)
     except OSError as error:

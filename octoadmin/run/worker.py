@@ -14,6 +14,8 @@ from celery.exceptions import SecurityWarning
 from django.db import DatabaseError, connection
 
 from octoadmin.celery import app
+from octoadmin.environment import environment
+from octoadmin.run.server import refuse_transaction_pooler
 
 log = logging.getLogger(__name__)
 
@@ -61,10 +63,15 @@ class Beat(bootsteps.StartStopStep):  # type: ignore[misc]
 
 
 def _catch_up() -> None:
-    """Records what expired while no worker ran; the worker itself takes a while to start."""
+    """Limits the calls to the database, and records what expired while no worker ran: the worker itself takes a while
+    to start."""
     django.setup(set_prefix=False)
+    from django.conf import settings
+
+    from locks.postgresql.connections import limit_calls
     from locks.tasks import sweep
 
+    limit_calls(settings.WORKER_DATABASE_SECONDS)
     try:
         sweep()
     except Exception:
@@ -76,6 +83,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", category=SecurityWarning)
     for every_second in ("celery.app.trace", "celery.beat", "celery.worker.strategy"):
         logging.getLogger(every_second).setLevel(logging.WARNING)
+    refuse_transaction_pooler(environment())
     app.steps["worker"].add(Beat)
     _catch_up()
     app.worker_main(

@@ -65,10 +65,21 @@ class SnapshotEvent(msgspec.Struct, kw_only=True):
     observed_at: datetime
 
 
+class ResetEvent(msgspec.Struct, kw_only=True):
+    """The database was replaced by another server since the Last-Event-ID that was sent. Events may be missing, and
+    events that were sent may be void: the snapshot that follows replaces everything that the client knows."""
+
+    event: Literal["reset"] = "reset"
+    # The name or the prefix that is watched.
+    lock_name: str
+    observed_at: datetime
+
+
 _STREAM = EventStream(
     description="First `snapshot` events, the last of them `complete`; then `acquired`, `renewed`, `released`, "
-    "`expired`, `force_released`. A comment every 15 s.",
-    data=(SnapshotEvent, WatchEvent),
+    "`expired`, `force_released`. With a Last-Event-ID from before a failover of the database, `reset` comes first. A "
+    "comment every 15 s.",
+    data=(SnapshotEvent, ResetEvent, WatchEvent),
 )
 
 
@@ -84,8 +95,12 @@ class WatchEndpoint(TokenEndpoint):
         account = stream_memory.open(token.space_id)
         pieces: deque[bytes] = deque()
         with read_snapshot() as snapshot:
-            if resumed is None:
+            is_reset = resumed is not None and not snapshot.has_timeline_of(resumed)
+            if resumed is None or is_reset:
                 cursor = snapshot.cursor
+                if is_reset and has_named_frames:
+                    reset = ResetEvent(lock_name=name or prefix, observed_at=snapshot.now)
+                    _keep(account, pieces, sse.event(reset.event, _encode(reset)))
                 pages = _pages(token, name=name, prefix=prefix)
                 frames = _pieces(snapshot, pages) if has_named_frames else _first_frame(snapshot, pages)
                 for frame in frames:

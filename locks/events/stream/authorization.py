@@ -1,12 +1,10 @@
 """Closes the streams of tokens that were revoked, have expired, or whose space was archived."""
 
 from pathlib import Path
-from typing import Any
-
-import psycopg
 
 from locks.events.stream.event_tail import EventTail
 from locks.events.stream.watchers import CloseReason
+from locks.postgresql.connections import AsyncConnection
 
 _ACTIVE_TOKENS = (Path(__file__).parent / "sql" / "active_tokens.sql").read_text()
 
@@ -22,7 +20,10 @@ class Authorization:
     def is_needed(self) -> bool:
         return self._tail.is_needed
 
-    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    def connection_failed(self) -> None:
+        """The event tail ends the streams."""
+
+    async def poll(self, connection: AsyncConnection) -> bool:
         watchers = self._tail.watchers()
         token_ids = list({watcher.token_id for watcher in watchers})
         active = {token_id for (token_id,) in await (await connection.execute(_ACTIVE_TOKENS, [token_ids])).fetchall()}

@@ -10,7 +10,8 @@ MAX_ID = 2**63 - 1
 MAX_LENGTH = 4096
 
 _NUMBER = r"[0-9a-f]{1,16}"
-_CURSOR = re.compile(rf"({_NUMBER})-({_NUMBER})-({_NUMBER})(?:-({_NUMBER})-((?:{_NUMBER}(?:\.{_NUMBER})*)?))?")
+_VISIBILITY = rf"({_NUMBER})-((?:{_NUMBER}(?:\.{_NUMBER})*)?)"
+_CURSOR = re.compile(rf"(?:({_NUMBER})\.)?({_NUMBER})-({_NUMBER})-({_NUMBER})(?:-{_VISIBILITY})?")
 
 
 class InvalidCursor(ValueError):
@@ -39,15 +40,18 @@ NOTHING = SnapshotVisibility(0, frozenset())
 
 
 class Cursor(NamedTuple):
-    """Every event up to the position was sent, or is part of the snapshot. `at` tells how old the cursor is."""
+    """Every event up to the position was sent, or is part of the snapshot. `at` tells how old the cursor is. Positions
+    can be compared on one timeline only (see octo_timeline)."""
 
     at: datetime
     position: Position
+    timeline: int | None = None
     visibility: SnapshotVisibility = NOTHING
 
     def __str__(self) -> str:
         milliseconds = int(self.at.timestamp() * 1000)
-        text = f"{milliseconds:x}-{self.position.commit_position:x}-{self.position.id:x}"
+        timeline = "" if self.timeline is None else f"{self.timeline:x}."
+        text = f"{timeline}{milliseconds:x}-{self.position.commit_position:x}-{self.position.id:x}"
         if self.visibility.is_passed_by(self.position):
             return text
         # All of them: an event's position can be far after the transaction that wrote it.
@@ -59,20 +63,21 @@ class Cursor(NamedTuple):
         match = _CURSOR.fullmatch(text) if len(text) <= MAX_LENGTH else None
         if match is None:
             raise InvalidCursor
-        milliseconds, commit_position, event_id, xmax = (int(part, 16) if part else 0 for part in match.groups()[:4])
-        in_progress = frozenset(int(part, 16) for part in (match[5] or "").split(".") if part)
-        if max(commit_position, event_id, xmax, *in_progress, 0) > MAX_ID:
+        milliseconds, commit_position, event_id, xmax = (int(part, 16) if part else 0 for part in match.groups()[1:5])
+        timeline = int(match[1], 16) if match[1] else None
+        in_progress = frozenset(int(part, 16) for part in (match[6] or "").split(".") if part)
+        if max(timeline or 0, commit_position, event_id, xmax, *in_progress, 0) > MAX_ID:
             raise InvalidCursor
         try:
             at = datetime.fromtimestamp(milliseconds / 1000, UTC)
         except (ValueError, OverflowError, OSError):
             raise InvalidCursor from None
         visibility = SnapshotVisibility(xmax, in_progress) if xmax else NOTHING
-        return cls(at, Position(commit_position, event_id), visibility)
+        return cls(at, Position(commit_position, event_id), timeline, visibility)
 
 
-def cursor_of_snapshot(text: str, at: datetime) -> Cursor:
+def cursor_of_snapshot(text: str, timeline: int, at: datetime) -> Cursor:
     """From PostgreSQL's `xmin:xmax:xip,…`: everything that the snapshot does not show comes after this cursor."""
     xmin, xmax, in_progress = text.split(":")
     visibility = SnapshotVisibility(int(xmax), frozenset(int(txid) for txid in in_progress.split(",") if txid))
-    return Cursor(at, Position(int(xmin) - 1, MAX_ID), visibility)
+    return Cursor(at, Position(int(xmin) - 1, MAX_ID), timeline, visibility)

@@ -4,14 +4,13 @@ import time
 from collections import defaultdict
 from typing import Any
 
-import psycopg
-
 from locks.engine.execution import run_async
 from locks.events.history.commit_order import current_position
 from locks.events.stream.cursors import Cursor
 from locks.events.stream.transitions import Transitions, read_transitions
 from locks.events.stream.watch_event import encode_transition
-from locks.events.stream.watchers import Watcher
+from locks.events.stream.watchers import CloseReason, Watcher
+from locks.postgresql.connections import AsyncConnection
 
 MAX_EVENTS = 1_000
 MAX_CATCH_UP_EVENTS = 250
@@ -75,13 +74,21 @@ class EventTail:
             # The next watcher starts at the end of the history, not where this one left.
             self._cursor = None
 
+    def close_all(self, reason: CloseReason) -> None:
+        for watcher in self.watchers():
+            watcher.close(reason)
+
+    def connection_failed(self) -> None:
+        """Clients reconnect, here or to another server, instead of waiting for events that may never come."""
+        self.close_all(CloseReason.UNAVAILABLE)
+
     def cursor_of(self, watcher: Watcher) -> Cursor:
         """For a watcher that nothing is pending for."""
         if self._cursor is not None and watcher not in self._catching_up:
             watcher.advance(self._cursor)
         return watcher.cursor
 
-    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    async def poll(self, connection: AsyncConnection) -> bool:
         if self._cursor is None:
             start = await run_async(connection, current_position())
             self._cursor = (await run_async(connection, read_transitions(start, spaces=[], limit=1))).cursor
@@ -89,6 +96,11 @@ class EventTail:
         batch = await run_async(
             connection, read_transitions(self._cursor.position, spaces=list(spaces), limit=MAX_EVENTS)
         )
+        if batch.cursor.timeline != self._cursor.timeline:
+            # Another server was promoted, or restored: its positions are not those that were sent.
+            self.close_all(CloseReason.FAILED_OVER)
+            self._cursor = None
+            return False
         self._dispatch(batch)
         return await self._catch_up_in_turn(connection) or batch.more
 
@@ -103,7 +115,7 @@ class EventTail:
         if self.watcher_count:
             self._cursor = batch.cursor
 
-    async def _catch_up_in_turn(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    async def _catch_up_in_turn(self, connection: AsyncConnection) -> bool:
         """True if a watcher is still catching up and can be sent more."""
         deadline = time.monotonic() + CATCH_UP_SECONDS
         for watcher in list(self._catching_up):
@@ -113,7 +125,11 @@ class EventTail:
                 await self._catch_up(connection, watcher, up_to=self._cursor)
         return any(watcher.can_catch_up for watcher in self._catching_up)
 
-    async def _catch_up(self, connection: psycopg.AsyncConnection[Any], watcher: Watcher, *, up_to: Cursor) -> None:
+    async def _catch_up(self, connection: AsyncConnection, watcher: Watcher, *, up_to: Cursor) -> None:
+        if watcher.cursor.timeline not in (None, up_to.timeline):
+            # Its snapshot is of the server that was replaced.
+            watcher.close(CloseReason.FAILED_OVER)
+            return
         reading = read_transitions(
             watcher.cursor.position,
             up_to=up_to.position,

@@ -6,15 +6,19 @@ Each job has its own interval and share of the time. Without streams there is no
 import asyncio
 import contextlib
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
 import psycopg
 import structlog
 
 from locks.engine.async_connection import connect
 from locks.engine.execution import Unavailable
+from locks.postgresql.connections import AsyncConnection
 
 RECONNECT_SECONDS = 2.0
+RETRY_SECONDS = 0.2
+# A poll takes milliseconds. Watchers hear nothing for as long as it takes.
+DEADLINE_SECONDS = 4.0
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -28,7 +32,10 @@ class PollJob(Protocol):
     def is_needed(self) -> bool:
         """Whether any stream depends on it."""
 
-    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    def connection_failed(self) -> None:
+        """The database cannot be reached at present."""
+
+    async def poll(self, connection: AsyncConnection) -> bool:
         """True if there is more to read at once."""
 
 
@@ -59,17 +66,26 @@ class Poller:
     async def _run(self, woken: asyncio.Event) -> None:
         while self._is_needed:
             try:
-                async with await connect(purpose="live") as connection:
-                    await self._poll_while_needed(connection, woken)
-            except (psycopg.Error, Unavailable) as error:
-                _log.warning("the poller lost its database connection", error=str(error))
+                connection = await connect(purpose="live", deadline_seconds=DEADLINE_SECONDS)
+            except (psycopg.Error, OSError) as error:
+                _log.warning("the poller cannot connect to the database", error=str(error))
+                for job in self._jobs:
+                    job.connection_failed()
                 await asyncio.sleep(RECONNECT_SECONDS)
+                continue
+            try:
+                async with connection:
+                    await self._poll_while_needed(connection, woken)
+            except (psycopg.OperationalError, Unavailable) as error:
+                # A new connection decides whether the streams can go on.
+                _log.warning("the poller lost its database connection", error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
             except Exception:
                 # If the task ended, the open streams would never get another event.
                 _log.exception("the poller failed")
                 await asyncio.sleep(RECONNECT_SECONDS)
 
-    async def _poll_while_needed(self, connection: psycopg.AsyncConnection[Any], woken: asyncio.Event) -> None:
+    async def _poll_while_needed(self, connection: AsyncConnection, woken: asyncio.Event) -> None:
         due: dict[int, float] = {}
         while self._is_needed:
             for index, job in enumerate(self._jobs):

@@ -2,16 +2,15 @@
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import psycopg
 
 from locks.engine.execution import run_async
 from locks.engine.operations import Operation
 from locks.engine.statements import Statement
 from locks.events.stream.event_tail import EventTail
 from locks.events.stream.watch_event import WatchEvent, encode
+from locks.postgresql.connections import AsyncConnection
 
 MAX_RENEWALS = 1_000
 # A renewal is dated before it commits, so each poll also reads this far back.
@@ -50,7 +49,10 @@ class Renewals:
     def is_needed(self) -> bool:
         return self._tail.is_needed
 
-    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    def connection_failed(self) -> None:
+        """The event tail ends the streams."""
+
+    async def poll(self, connection: AsyncConnection) -> bool:
         rows = await run_async(
             connection, _renewed(self._tail.watched_names(), self._tail.watched_spaces(), self._since)
         )

@@ -17,12 +17,17 @@ from locks.events.stream.cursors import Cursor, cursor_of_snapshot
 class Snapshot(msgspec.Struct):
     snapshot: str
     xmax: int
+    timeline: int
     now: datetime
     history_start: datetime | None
 
     @property
     def cursor(self) -> Cursor:
-        return cursor_of_snapshot(self.snapshot, self.now)
+        return cursor_of_snapshot(self.snapshot, self.timeline, self.now)
+
+    def has_timeline_of(self, cursor: Cursor) -> bool:
+        """Cursors of version 0.2 have none, and count as of this one."""
+        return cursor.timeline in (None, self.timeline)
 
     def can_resume(self, cursor: Cursor) -> bool:
         """False if events after the cursor may have been purged, or if it is from before a restore into a new server,

@@ -20,9 +20,10 @@ LATEST = Position(2**62, MAX_ID)
 
 
 class Transition(msgspec.Struct):
-    """A row of sql/transitions.sql. The row without an id only carries `stop_before` and `now`."""
+    """A row of sql/transitions.sql. The row without an id only carries `stop_before`, `timeline` and `now`."""
 
     stop_before: int
+    timeline: int
     now: datetime
     commit_position: int | None
     id: int | None
@@ -68,14 +69,14 @@ def read_transitions(
 ) -> Operation[Transitions]:
     rows: list[Transition]
     rows = yield _TRANSITIONS, [after.commit_position, after.id, max_transactions, *up_to, list(spaces), name, limit]
-    stop_before, now = rows[0].stop_before, rows[0].now
+    stop_before, timeline, now = rows[0].stop_before, rows[0].timeline, rows[0].now
     transitions = [row for row in rows if row.id is not None]
     if len(transitions) == limit:
         last = transitions[-1]
-        return Transitions(transitions=transitions, cursor=Cursor(last.at or now, last.position), more=True)
+        return Transitions(transitions=transitions, cursor=Cursor(last.at or now, last.position, timeline), more=True)
     position = min(max(after, Position(stop_before - 1, MAX_ID)), max(after, up_to))
     return Transitions(
         transitions=transitions,
-        cursor=Cursor(now, position),
+        cursor=Cursor(now, position, timeline),
         more=stop_before == after.commit_position + max_transactions,
     )

@@ -19,6 +19,8 @@ class CloseReason(Enum):
     """Sent as the last comment of a stream that the server ends."""
 
     SLOW = "You read too slowly. Reconnect with Last-Event-ID to resume."
+    UNAVAILABLE = "The database does not answer. Reconnect with Last-Event-ID to resume."
+    FAILED_OVER = "The database was replaced by another server. Reconnect with Last-Event-ID to resume."
     UNAUTHORIZED = "The token is no longer valid."
     LIFETIME = "The stream has reached its maximum life. Reconnect."
 
@@ -63,7 +65,7 @@ class Watcher:
             visibility = NOTHING
         assert row.txid is not None
         in_snapshot = visibility.shows(row.txid)
-        self.cursor = Cursor(row.at or row.now, position, visibility)
+        self.cursor = Cursor(row.at or row.now, position, row.timeline, visibility)
         if not in_snapshot:
             self._append(self._frame_with_id(chunk))
 
@@ -77,7 +79,7 @@ class Watcher:
             visibility = self.cursor.visibility
             if visibility.is_passed_by(cursor.position):
                 visibility = NOTHING
-            self.cursor = Cursor(cursor.at, cursor.position, visibility)
+            self.cursor = Cursor(cursor.at, cursor.position, cursor.timeline, visibility)
 
     def close(self, reason: CloseReason) -> None:
         self.close_reason = self.close_reason or reason

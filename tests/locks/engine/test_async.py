@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from uuid import uuid4
 
-import psycopg
 import pytest
 from django.db import connection, transaction
 
@@ -22,18 +21,19 @@ from locks.engine.operations import (
     renew,
 )
 from locks.models import Event
+from locks.postgresql.connections import AsyncConnection
 from tests import database
 from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 
 pytestmark = pytest.mark.usefixtures("committed")
 
 
-async def connect() -> psycopg.AsyncConnection:
+async def connect() -> AsyncConnection:
     conninfo = database.conninfo(connection.settings_dict["NAME"])
-    return await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
+    return await AsyncConnection.connect(conninfo, autocommit=True)
 
 
-def on_async_connection(work: Callable[[psycopg.AsyncConnection], Awaitable]):
+def on_async_connection(work: Callable[[AsyncConnection], Awaitable]):
     async def run():
         async with await connect() as async_connection:
             return await work(async_connection)
@@ -80,7 +80,7 @@ def blocking(digest: str) -> list:
             return answers
 
 
-async def asynchronous(async_connection: psycopg.AsyncConnection, digest: str) -> list:
+async def asynchronous(async_connection: AsyncConnection, digest: str) -> list:
     answers, script = [], life_of_some_leases(digest)
     operation = next(script)
     while True:

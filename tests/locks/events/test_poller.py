@@ -1,12 +1,11 @@
 """The task that polls for all streams of a process."""
 
 import asyncio
-from typing import Any
 
-import psycopg
 import pytest
 
 from locks.events.stream.poller import Poller
+from locks.postgresql.connections import AsyncConnection
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -19,7 +18,10 @@ class Job:
         self.is_needed = is_needed
         self.polled = asyncio.Event()
 
-    async def poll(self, connection: psycopg.AsyncConnection[Any]) -> bool:
+    def connection_failed(self) -> None:
+        """It would end its streams."""
+
+    async def poll(self, connection: AsyncConnection) -> bool:
         self.polled.set()
         return False
 

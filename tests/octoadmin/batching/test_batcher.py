@@ -77,7 +77,7 @@ def test_a_client_that_disconnects_before_its_batch_gets_no_lease(
     worker_token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its batch starts when the test releases the row, and not before."""
-    monkeypatch.setattr(reconnecting, "LOCK_TIMEOUT", "SET lock_timeout = 0")
+    monkeypatch.setattr(reconnecting, "LOCK_TIMEOUT", "0")
     monkeypatch.setattr(batcher, "STATEMENT_TIMEOUT", TEST_SECONDS)
 
     async def scenario(paths: Paths) -> None:

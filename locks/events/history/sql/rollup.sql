@@ -6,7 +6,11 @@
 -- and stops before the oldest transaction in progress (see stream/sql/transitions.sql), so an event that commits late is
 -- counted by a later rollup, and none is counted twice.
 WITH cursor AS MATERIALIZED (
-    SELECT commit_position::text::xid8 AS start FROM octo_event_cursor WHERE reader = 'rollup' FOR UPDATE SKIP LOCKED
+    -- The cursor is replicated and backed up with the events, so after a failover or a restore it fits them. A position in the
+    -- future is from before a dump was loaded into a new server: continue at the end of the history.
+    SELECT
+        least(commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::text::xid8 AS start
+    FROM octo_event_cursor WHERE reader = 'rollup' FOR UPDATE SKIP LOCKED
 ),
 horizon AS MATERIALIZED (
     SELECT
@@ -59,7 +63,7 @@ added_holds AS (
     ON CONFLICT (space_id, minute, measure, bucket) DO UPDATE SET count = total.count + excluded.count
 ),
 moved_cursor AS (
-    UPDATE octo_event_cursor SET commit_position = greatest(commit_position, horizon.stop_before::text::bigint)
+    UPDATE octo_event_cursor SET commit_position = horizon.stop_before::text::bigint
     FROM horizon
     WHERE reader = 'rollup'
 )

@@ -16,10 +16,12 @@ WITH horizon AS MATERIALIZED (
         least(
             pg_snapshot_xmin(pg_current_snapshot())::text::bigint, $1::bigint + $3::bigint, $4::bigint + 1
         )::text::xid8 AS stop_before,
+        octo_timeline() AS timeline,
         clock_timestamp() AS now
 )
 SELECT
     horizon.stop_before::text::bigint AS stop_before,
+    horizon.timeline,
     horizon.now,
     event.commit_position::text::bigint AS commit_position, event.id, event.txid::text::bigint AS txid, event.at,
     event.kind, event.space_id, event.lock_name, event.fencing_token, event.owner, event.metadata,

@@ -12,7 +12,8 @@ WITH webhook AS MATERIALIZED (
         webhook.id, webhook.space_id, webhook.kinds, webhook.prefix, webhook.cursor_event_id,
         octo_glob_pattern(webhook.lock_pattern) AS name_pattern,
         webhook.cursor_commit_position AS stored_position,
-        -- A position in the future is from before a restore into a new server: continue at the end of the history.
+        -- The cursor is replicated and backed up with the events, so after a failover or a restore it fits them. A position
+        -- in the future is from before a dump was loaded into a new server: continue at the end of the history.
         least(webhook.cursor_commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1) AS start
     FROM octo_webhook AS webhook
     JOIN octo_space ON octo_space.id = webhook.space_id
