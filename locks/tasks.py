@@ -17,6 +17,7 @@ from locks.events.history.rollup import rollup as roll_up
 from locks.events.webhooks.delivery_pool import POOL_SIZE, delivery_pool
 from locks.events.webhooks.outbox import fan_out, purge_deliveries
 from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
+from locks.runs import upkeep as runs_upkeep
 from locks.services import bulk_release, login_throttle, snooze
 from locks.services.stuck import count_stuck
 from locks.task_recording import RecordedTask
@@ -49,7 +50,11 @@ def sweep() -> str:
     expired = run(maintenance.sweep())
     run(maintenance.purge_waiters())
     run(maintenance.recount_stale())
-    return f"{expired} expired" + (f", {sessions} sessions ended" if sessions else "")
+    changed = runs_upkeep.sweep()
+    outcome = [f"{expired} expired"]
+    outcome += [f"{sessions} sessions ended"] if sessions else []
+    outcome += [f"{changed} actors or runs ended"] if changed else []
+    return ", ".join(outcome)
 
 
 @shared_task(base=RecordedTask)
@@ -108,6 +113,7 @@ def retention() -> str:
     run(purge_hold_baselines())
     Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
     purge_deliveries()
+    runs_upkeep.purge(days=settings.RETENTION_DAYS)
     idle = run(maintenance.purge_idle_locks(days=IDLE_LOCK_DAYS))
     outcome = [f"{idle} idle locks purged", f"{len(dropped)} months dropped"]
     return ", ".join(outcome + ([f"{missed} partitions could not be created"] if missed else []))

@@ -20,8 +20,9 @@ from locks.api.errors import ApiError, authentication_failed, internal_error, ov
 from locks.api.exceptions import respond, to_api_error
 from locks.api.lease_options import lease_options
 from locks.api.limits import limits
-from locks.api.parsing import MAX_BODY, parse_body
+from locks.api.parsing import MAX_BODY, check_names, name_in_path, parse_body
 from locks.api.responses import AnyOutcome
+from locks.api.run_names import show_names, stored_name
 from locks.api.usage_counters import usage_counters
 from locks.api.usage_flusher import usage_flusher
 from locks.engine.execution import Unavailable
@@ -112,6 +113,14 @@ class LockApiView(ApiView):
     def body(self, request: Request, decoder: "msgspec.json.Decoder[Message]") -> Message:
         return parse_body(request._request, decoder, max_size=self.max_body)
 
+    def lock_name(self, request: Request, text: str, *, to_acquire: bool = False) -> str:
+        """The stored name of the lock in a path."""
+        return stored_name(name_in_path(text), presented(request).digest, to_acquire=to_acquire)
+
+    def lock_names(self, request: Request, names: list[str], *, to_acquire: bool = False) -> list[str]:
+        digest = presented(request).digest
+        return [stored_name(name, digest, to_acquire=to_acquire) for name in check_names(names)]
+
     def lease_options(self, request: Request, body: schemas.LeaseOptions) -> dict[str, Any]:
         return lease_options(body, idempotency_key=request.META.get("HTTP_IDEMPOTENCY_KEY"))
 
@@ -125,6 +134,7 @@ class LockApiView(ApiView):
             agent=request.META.get("HTTP_USER_AGENT", ""),
         )
         structlog.contextvars.bind_contextvars(team=team_of(space_id))
+        show_names((outcome,), token.digest)
 
 
 def record_use(outcome: AnyOutcome, *, digest: bytes, address: str | None, agent: str, waits: bool = False) -> int:

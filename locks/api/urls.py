@@ -3,7 +3,19 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter, UUIDConverter
 
-from locks.api.views import bulk, deliveries, history, leases, openapi, sessions, tokens, watch, webhooks
+from locks.api.views import (
+    bulk,
+    deliveries,
+    history,
+    kv,
+    leases,
+    openapi,
+    runs,
+    sessions,
+    tokens,
+    watch,
+    webhooks,
+)
 from locks.token_format import PUBLIC_ID_LENGTH
 
 
@@ -44,6 +56,16 @@ urlpatterns = [
     path("sessions", sessions.SessionsView.as_view()),
     path("sessions/<uuid:session_id>", sessions.SessionView.as_view()),
     path("sessions/<uuid:session_id>/keepalive", sessions.KeepaliveView.as_view()),
+    path("runs", runs.RunsView.as_view()),
+    path("runs/<uuid:run_id>", runs.RunView.as_view()),
+    path("runs/<uuid:run_id>/drain", runs.DrainView.as_view()),
+    path("runs/<uuid:run_id>/finish", runs.FinishView.as_view()),
+    path("runs/<uuid:run_id>/layers", runs.LayersView.as_view()),
+    path("runs/<uuid:run_id>/actors", runs.ActorsView.as_view()),
+    path("runs/<uuid:run_id>/actors/<str:actor_id>", runs.ActorView.as_view()),
+    path("runs/<uuid:run_id>/export", runs.ExportView.as_view()),
+    path("kv", kv.EntriesView.as_view()),
+    path("kv/<lockname:path>", kv.EntryView.as_view()),
     path("whoami", tokens.WhoAmIView.as_view()),
     path("tokens", tokens.TokensView.as_view()),
     path("tokens/<publicid:public_id>", tokens.TokenView.as_view()),

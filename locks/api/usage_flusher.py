@@ -15,6 +15,7 @@ from locks.api.usage_counters import usage_counters
 from locks.engine.execution import Unavailable, run
 from locks.engine.operations import count_live
 from locks.events.history.rollup import add_usage
+from locks.runs.counters import actor_counters
 
 FLUSH_SECONDS = 1.0
 # The last use of a token is written at most this often.
@@ -58,6 +59,7 @@ class UsageFlusher:
             run(count_live(sorted(spaces)))
         if counts := usage_counters.take():
             run(add_usage(counts))
+        actor_counters.flush()
         for use in uses.values():
             self._write(use)
 

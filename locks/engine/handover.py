@@ -76,6 +76,18 @@ def end_session(request: requests.SessionRef) -> Operation[results.SessionEnded]
     return results.SessionEnded(row.verdict, request.session_id, row.now, row.space_id, row.requests_per_second)
 
 
+def end_sessions(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
+    """Ends sessions for an actor that was authorised before, each with a reason and all locks bound to it, in one
+    statement. Returns results in batch order."""
+    for index, request in enumerate(batch):
+        request.index = index
+    rows: list[results.EndedAndHandedOver] = yield statements.END_AND_HAND_OVER, [encode(batch)]
+    for row in rows[:1]:
+        if row.joined_meanwhile and row.space_id is not None:
+            yield from hand_over_names(results.LockKey(row.space_id, name) for name in row.joined_meanwhile)
+    return rows
+
+
 def enqueue(batch: Sequence[requests.Enqueue]) -> Operation[list[results.Enqueued]]:
     """An entry in the queue for each. If the verdict is `retry`, acquire has the answer."""
     for index, request in enumerate(batch):

@@ -63,7 +63,7 @@ def _released(row: results.EndedAndHandedOver) -> results.Released:
     )  # fmt: skip
 
 
-def _run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -> Operation[list[Result]]:
+def run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -> Operation[list[Result]]:
     """Runs rounds until every request has its result."""
     decided: dict[int, Result] = {}
     pending = list(range(len(batch)))
@@ -91,15 +91,15 @@ def _run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -
 
 
 def acquire(batch: Sequence[requests.Acquire]) -> Operation[list[results.Acquired]]:
-    return _run_batch(statements.ACQUIRE, batch)
+    return run_batch(statements.ACQUIRE, batch)
 
 
 def renew(batch: Sequence[requests.Renew]) -> Operation[list[results.Renewed]]:
-    return _run_batch(statements.RENEW, batch)
+    return run_batch(statements.RENEW, batch)
 
 
 def release(batch: Sequence[requests.Release]) -> Operation[list[results.Released]]:
-    return _run_batch(statements.RELEASE, batch)
+    return run_batch(statements.RELEASE, batch)
 
 
 def force_release(batch: Sequence[requests.ForceRelease]) -> Operation[list[results.ForceReleased]]:
@@ -107,7 +107,7 @@ def force_release(batch: Sequence[requests.ForceRelease]) -> Operation[list[resu
 
 
 def inspect(batch: Sequence[requests.Inspect]) -> Operation[list[results.Inspected]]:
-    return _run_batch(statements.INSPECT, batch)
+    return run_batch(statements.INSPECT, batch)
 
 
 def claim_next(request: requests.ClaimNext) -> Operation[results.Claimed]:
@@ -146,7 +146,8 @@ def listing(request: requests.Listing) -> Operation[list[results.Listed]]:
     return (
         yield statements.LIST_LOCKS,
         [request.digest, request.prefix, request.owner, request.status, request.limit, request.after_name,
-         request.after_time or "-infinity", request.sort],
+         request.after_time or "-infinity", request.sort,
+         None if request.visible_run_names is None else list(request.visible_run_names)],
     )  # fmt: skip
 
 
@@ -160,7 +161,7 @@ def open_session(request: requests.OpenSession) -> Operation[results.SessionRow]
 
 
 def keep_alive(batch: Sequence[requests.SessionRef]) -> Operation[list[results.KeptAlive]]:
-    return _run_batch(statements.KEEP_ALIVE, batch)
+    return run_batch(statements.KEEP_ALIVE, batch)
 
 
 def sessions(*, digest: str, session_id: UUID | None = None, limit: int = 1000) -> Operation[list[results.SessionRow]]:

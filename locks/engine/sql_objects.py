@@ -27,6 +27,7 @@ _FILES = (
     "auth",
     "idempotency_key_in_use",
     "effective_expiry",
+    "kv_auth",
     "lease_times",
     "same_holder",
     "lock_snapshot",

@@ -12,10 +12,13 @@ from locks.api.base_view import LockApiView
 from locks.api.errors import ApiError
 from locks.api.lease_options import lease_options
 from locks.api.parsing import check_name, check_ttl, decoder
+from locks.api.run_names import actor_stored_name
 from locks.api.views import leases
 from locks.engine import requests, statements
 from locks.engine.names import VERBS
 from locks.engine.statements import Statement
+from locks.runs.identities import known_identity
+from locks.runs.names import PREFIXES
 from octoadmin.batching.head import Fallback, Reason, RequestHead
 
 _ROOT = b"/locks/"
@@ -45,7 +48,7 @@ class Operation:
             raise Fallback(Reason.VALUES)
         try:
             name = (unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name).decode()
-            return self.to_request(check_name(name), head, request_id, body)
+            return self.to_request(_stored_name(check_name(name), head), head, request_id, body)
         except (ApiError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise Fallback(Reason.VALUES) from None
 
@@ -53,6 +56,16 @@ class Operation:
         """Raises ApiError."""
         status, message = self.to_message(result)
         return status, _encode(message)
+
+
+def _stored_name(name: str, head: RequestHead) -> str:
+    """Of an actor that this process knows. Django looks up the others, and refuses those that are none."""
+    if not name.startswith(PREFIXES):
+        return name
+    actor = known_identity(head.token.digest)
+    if actor is None:
+        raise Fallback(Reason.VALUES)
+    return actor_stored_name(actor, name)
 
 
 def _acquire(name: str, head: RequestHead, request_id: str, body: bytes) -> tuple[Any, int]:

@@ -16,8 +16,8 @@ WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.name, request.server_id, request.wait_ms, request.queue_seq, request.is_requeue,
         request.request_id, request.channel, request.address, request.metadata, request.lock_delay_seconds,
-        request.session_id,
-        CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
+        auth.session_id,
+        CASE WHEN request.ephemeral OR auth.is_actor THEN auth.session_id END AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         auth.owner, auth.ttl_seconds, auth.token_id, auth.space_id, space.max_waiters_per_name, space.max_waiters
