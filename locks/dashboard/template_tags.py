@@ -12,6 +12,7 @@ from locks.dashboard import event_text
 from locks.dashboard.durations import humanize, humanize_ms
 from locks.dashboard.metadata import chips
 from locks.dashboard.untrusted_text import visible
+from locks.runs.queries import short_name
 
 register = template.Library()
 
@@ -23,6 +24,9 @@ register.filter("describe_event", event_text.describe_event)
 register.filter("event_icon", event_text.event_icon)
 register.filter("chips", chips)
 register.filter("visible", visible)
+
+
+register.filter("short_name", short_name)
 
 
 @register.simple_tag

@@ -86,9 +86,9 @@ class Migration(migrations.Migration):
             name='token_scopes_are_known',
         ),
         migrations.AddField(
-            model_name='team',
+            model_name='space',
             name='viewers_see_peer_values',
-            field=models.BooleanField(db_default=False, help_text='Operators and admins always see them.', verbose_name='Viewers see the values that actors of a run keep under /peer'),
+            field=models.BooleanField(db_default=False, default=False, help_text='Whether viewers see the values that actors of a run keep under /peer. Operators and admins do.'),
         ),
         migrations.AddField(
             model_name='token',

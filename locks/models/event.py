@@ -61,6 +61,7 @@ class EventKind(models.TextChoices):
     RUN_STARTED = "run_started"
     RUN_DRAINED = "run_drained"
     RUN_FINISHED = "run_finished"
+    RUN_EXPORTED = "run_exported"
     LAYER_CREATED = "layer_created"
     ACTOR_JOINED = "actor_joined"
     ACTOR_ENDED = "actor_ended"

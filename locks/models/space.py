@@ -61,6 +61,11 @@ class Space(models.Model):
     allow_non_expiring_tokens = models.BooleanField(
         default=False, help_text="Whether tokens without an expiry may be issued."
     )
+    viewers_see_peer_values = models.BooleanField(
+        db_default=False,
+        default=False,
+        help_text="Whether viewers see the values that actors of a run keep under /peer. Operators and admins do.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     archived_at = models.DateTimeField(null=True, blank=True, editable=False)
 

@@ -18,11 +18,6 @@ class Role(models.TextChoices):
 class Team(models.Model):
     slug = models.SlugField(max_length=50, unique=True)
     name = models.CharField(max_length=100)
-    viewers_see_peer_values = models.BooleanField(
-        db_default=False,
-        verbose_name="Viewers see the values that actors of a run keep under /peer",
-        help_text="Operators and admins always see them.",
-    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:

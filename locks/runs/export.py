@@ -5,28 +5,54 @@ A superset of Pitboss' shared-store.json. Lease ids are never in it.
 
 import base64
 import io
+import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
+from uuid import UUID
 
 import msgspec
 from django.db import connection, transaction
+from django.http import FileResponse
 
-from locks.models import KvEntry, Run
+from locks.models import KvEntry, Run, RunDump
 from locks.runs import queries
 from locks.services import clock
+
+# Kept in memory up to this size, then in a file.
+MAX_IN_MEMORY = 4 * 1024 * 1024
 
 _encode = msgspec.json.Encoder().encode
 
 
 @contextmanager
 def one_snapshot() -> Iterator[None]:
-    """All queries in it see the same moment."""
+    """All queries in it see the same moment. Within a transaction it is that of the transaction, as far as it goes."""
+    is_outermost = not connection.in_atomic_block
     with transaction.atomic():
-        if not connection.in_atomic_block or len(connection.savepoint_ids) == 0:
+        if is_outermost:
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         yield
+
+
+def export_response(run_id: UUID) -> FileResponse:
+    """Of a finished run that keeps its dump, that one."""
+    # Closed by the response.
+    out = tempfile.SpooledTemporaryFile(max_size=MAX_IN_MEMORY)  # noqa: SIM115
+    with one_snapshot():
+        run = Run.objects.get(pk=run_id)
+        kept = RunDump.objects.filter(run=run).first()
+        if kept is not None:
+            out.write(zlib.decompress(bytes(kept.content)))
+        else:
+            write_export(run, out)
+    out.seek(0)
+    response = FileResponse(out, content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="run-{run_id}.json"'
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 def export_run(run: Run) -> bytes:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -77,7 +78,8 @@ class KvWaiters:
         # It may have been written since the request was first answered.
         self._check_soon((pending,))
         try:
-            await asyncio.wait({pending.result, disconnected}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {pending.result, disconnected}
+            await asyncio.wait(either, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             if pending.result.done():
                 return pending.result.result()
             if disconnected.done():

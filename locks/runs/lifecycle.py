@@ -204,7 +204,7 @@ def drain(*, actor: Actor, run_id: UUID, space: Space) -> Run:
     # Requests that wait for a lease leave the queue and are refused; a handover passes over those that were missed.
     with connection.cursor() as cursor:
         cursor.execute(_LEAVE_QUEUES, [run.pk])
-    record(EventKind.RUN_DRAINED, actor=actor, space=space, token=_lead_token(run), detail=_detail(run))
+    record(EventKind.RUN_DRAINED, actor=actor, space=space, token=lead_token(run.pk), detail=_detail(run))
     return run
 
 
@@ -215,7 +215,7 @@ def finish(*, actor: Actor, run_id: UUID, space: Space, reason: str | None) -> R
     if run.state == RunState.FINISHED:
         return run
     reason = reason or "the run was finished"
-    lead = _lead_token(run)
+    lead = lead_token(run.pk)
     if run.dump:
         # Before the leases are freed: the dump shows who held what.
         RunDump.objects.create(run=run, content=zlib.compress(export_run(run)))
@@ -260,8 +260,10 @@ def _lock(run_id: UUID, space: Space) -> Run:
     return found
 
 
-def _lead_token(run: Run) -> Token | None:
-    lead = run.actors.select_related("token").filter(layer__parent=None, role=RunActorRole.LEAD).order_by("pk").first()
+def lead_token(run_id: UUID) -> Token | None:
+    """The token of the root's lead, which events about the run as a whole concern."""
+    leads = RunActor.objects.filter(run=run_id, layer__parent=None, role=RunActorRole.LEAD)
+    lead = leads.select_related("token").order_by("pk").first()
     return lead.token if lead else None
 
 

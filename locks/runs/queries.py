@@ -5,7 +5,7 @@ from datetime import datetime
 from pathlib import Path
 from uuid import UUID
 
-from locks.models import Layer, Space
+from locks.models import Layer, Run, RunActor, Space
 from locks.runs.names import split_stored
 from locks.services.sql_files import SqlFiles
 
@@ -96,6 +96,21 @@ def short_name(stored: str) -> str:
     """As an actor uses it; other names as they are."""
     parts = split_stored(stored)
     return parts[2] if parts else stored
+
+
+def run_of_lock(*, space: Space, name: str) -> Run | None:
+    """The run that a stored name belongs to; None for every other name."""
+    parts = split_stored(name)
+    if parts is None:
+        return None
+    kind, key, _short = parts
+    runs_of_space = Run.objects.filter(space=space)
+    return runs_of_space.filter(pk=key).first() if kind == "run" else runs_of_space.filter(layers__pk=key).first()
+
+
+def token_ids(*, space: Space, run_id: UUID) -> tuple[int, ...]:
+    """Of all actors that the run has had: every event of the run concerns one of them."""
+    return tuple(RunActor.objects.filter(run=run_id, run__space=space).values_list("token_id", flat=True))
 
 
 def runs(

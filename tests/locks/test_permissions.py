@@ -22,6 +22,7 @@ from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.models import Event, Membership, Role, Scope, Session, Space, Team, Token, User
 from locks.models.team import RESERVED_SLUGS
+from locks.runs import kv, lifecycle
 from locks.services import bulk_release, invites, snooze, tokens, webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
@@ -47,6 +48,8 @@ class Fixtures:
     webhook: str
     delivery: str
     archived: str
+    run: str
+    lead: str = field(repr=False)
 
     def fill(self, template: Any) -> Any:
         if isinstance(template, dict):
@@ -74,10 +77,11 @@ def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
         actor=actor,
     )  # fmt: skip
     session = Session.objects.create(
-        space=space, token=Token.objects.get(space=space), owner="worker", ttl_seconds=300,
+        space=space, token=Token.objects.get(space=space, name="worker"), owner="worker", ttl_seconds=300,
         expires_at=timezone.now() + timedelta(minutes=5),
     )  # fmt: skip
     archived = Space.objects.create(team=team, slug=f"{team.slug}-past", name="Past", archived_at=timezone.now())
+    lead = make_run(space)
     _secret, webhook = webhooks.create(actor=actor, space=space, url="https://hooks.example/in")
     delivery = webhooks.send_test(actor=actor, webhook=webhook)
     delivery.status, delivery.finished_at = "dead", timezone.now()
@@ -89,7 +93,22 @@ def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
         team_event=Event.objects.get(team_id=team.pk, kind="invite_created").pk,
         member=member.pk, invite=invite.pk, batch=batch.pk, snoozed=held.fencing_token,
         webhook=webhook.public_id, delivery=str(delivery.public_id), archived=archived.slug,
+        run=str(lead.actor.run_id), lead=lead.plaintext,
     )  # fmt: skip
+
+
+def make_run(space: Space) -> lifecycle.Joined:
+    issue(space, "orchestrator", "locks:read", "locks:write", "runs:manage")
+    creator = Token.objects.get(space=space, name="orchestrator")
+    joined = lifecycle.start(
+        actor=Actor.of_token(creator), creator=creator, name="nightly", metadata=None, ttl_seconds=3600, max_depth=2,
+        dump=False,
+    )  # fmt: skip
+    entry = kv.KvPut(
+        digest=bytes(joined.actor.token.digest).hex(), path="/shared/a", value=b"1", encoding="json", size=1
+    )
+    run(kv.put([entry]))
+    return joined
 
 
 @pytest.fixture
@@ -276,10 +295,18 @@ def test_scope_by_endpoint(space, red_space, blue_fixtures):
                 error = expect(endpoint, scope, token, 403).json()
                 assert error["code"] == "forbidden"
                 assert endpoint.scope in error["details"]
+            elif endpoint.also is not None:
+                assert endpoint.also in expect(endpoint, f"only {scope}", token, 403).json()["details"]
+                both = issue(space, f"{endpoint.method} {endpoint.path}", scope, endpoint.also)
+                expect(endpoint, f"{scope} and {endpoint.also}", both, 200, 201)
+            elif endpoint.actor_only:
+                expect(endpoint, f"no actor, with {scope}", token, 403)
             elif endpoint.own:
                 expect(endpoint, f"another token with {scope}", token, endpoint.another_token)
             elif not endpoint.streams:
                 expect(endpoint, scope, token, 200, 201, 202, 204)
+        if endpoint.actor_only:
+            expect(endpoint, "a lead", blue_fixtures.lead, 200, 201, 204)
         if endpoint.own:
             expect(endpoint, "its own token", blue_fixtures.plaintext, 200, 204)
         if not endpoint.streams:

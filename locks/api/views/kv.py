@@ -116,17 +116,17 @@ _TEXT = msgspec.json.Decoder(str)
 class StoreView(LockApiView):
     max_body = MAX_KV_BODY
 
-    def identity(self, request: Request) -> Identity:
+    def identity(self, request: Request, scope: Literal["locks:read", "locks:write"]) -> Identity:
         actor = find_identity(presented(request).digest)
         if actor is None:
-            self._refuse_other_tokens(request)
-        assert actor is not None
+            # The statement says whether the token is invalid, lacks the scope, or is valid but no actor's.
+            caller = self.caller(request)
+            if scope == "locks:read":
+                self.finish(request, run(kv.get([kv.KvGet(path="", **caller)]))[0], scope=scope)
+            else:
+                self.finish(request, run(kv.delete(kv.KvDelete(path="", **caller))), scope=scope)
+            raise authentication_failed()
         return actor
-
-    def _refuse_other_tokens(self, request: Request) -> None:
-        """The statement decides whether the token is invalid, or valid but no actor's."""
-        self.finish(request, run(kv.get([kv.KvGet(path="", **self.caller(request))]))[0])
-        raise authentication_failed()
 
     def finish(
         self, request: Request, outcome: Any, *, actor: Identity | None = None, scope: str = "locks:read"
@@ -176,7 +176,7 @@ class EntriesView(StoreView):
         description="Sorted by path, without values: only what the caller may read.",
     )
     def get(self, request: Request) -> HttpResponse:
-        actor = self.identity(request)
+        actor = self.identity(request, "locks:read")
         try:
             glob = parse_glob(request._request.GET.get("glob") or "/**", caller=actor.name)
         except InvalidPath as error:
@@ -232,7 +232,7 @@ class EntryView(StoreView):
         ],
     )
     def get(self, request: Request, path: str) -> HttpResponse:
-        actor = self.identity(request)
+        actor = self.identity(request, "locks:read")
         layer_id = _layer(request)
         checked = self.path(actor, path, action="read", as_lead=layer_id is not None and actor.is_lead)
         params = request._request.GET
@@ -267,7 +267,7 @@ class EntryView(StoreView):
         examples=[OpenApiExample("a counter", {"value": 41, "expected_version": 7}, request_only=True)],
     )
     def put(self, request: Request, path: str) -> HttpResponse:
-        actor = self.identity(request)
+        actor = self.identity(request, "locks:write")
         body = self.body(request, _PUT)
         override = body.override or request._request.GET.get("override", "").lower() == "true"
         checked = self.path(actor, path, action="write", override=override)
@@ -290,7 +290,7 @@ class EntryView(StoreView):
         description="A new entry of the same path starts at version 1 again.",
     )
     def delete(self, request: Request, path: str) -> HttpResponse:
-        actor = self.identity(request)
+        actor = self.identity(request, "locks:write")
         params = request._request.GET
         override = params.get("override", "").lower() == "true"
         checked = self.path(actor, path, action="write", override=override)

@@ -1,7 +1,5 @@
 """Endpoints for runs: start, list, inspect, drain, finish, export; and their layers and actors."""
 
-import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -9,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 from uuid import UUID
 
 import msgspec
-from django.http import FileResponse, HttpResponse
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from msgspec import Meta
@@ -25,19 +23,18 @@ from locks.api.responses import KEEPALIVES_PER_TTL
 from locks.api.views.kv import PutBody, checked_path, put_request, written
 from locks.api.views.tokens import TokenEndpoint
 from locks.engine.execution import run as run_operation
-from locks.models import Run, RunActor, RunActorRole, RunDump, RunState, Scope, Token
+from locks.models import EventKind, Run, RunActor, RunActorRole, RunState, Scope, Token
 from locks.models.run import DEFAULT_DEPTH, IDLE_SECONDS, MAX_DEPTH, MAX_IDLE_SECONDS
 from locks.models.session import MAX_SESSION_SECONDS, MIN_SESSION_SECONDS, SESSION_SECONDS
 from locks.pagination import Moment, encode
 from locks.runs import kv, lifecycle, queries
-from locks.runs.export import one_snapshot, write_export
+from locks.runs.export import export_response
 from locks.runs.identities import find_identity
 from locks.runs.kv_paths import is_valid_actor_name
+from locks.services.audit import record
 
 MIN_IDLE_SECONDS = 10
 MAX_PAGE = 1000
-# Kept in memory up to this size, then in a file.
-EXPORT_IN_MEMORY = 4 * 1024 * 1024
 
 RunName: TypeAlias = Annotated[
     str, Meta(min_length=1, max_length=128, extra_json_schema={"pattern": schemas.TEXT_PATTERN})
@@ -251,6 +248,13 @@ class RunsView(RunEndpoint):
         _require(request, Scope.RUNS_MANAGE)
         body = parse_body(request._request, _START)
         creator = cast(Token, request.auth)
+        if not set(lifecycle.INHERITED_SCOPES) & set(creator.scopes):
+            raise ApiError(
+                403,
+                Code.FORBIDDEN,
+                "The actors of a run inherit scopes of this token, and it has none for them: it lacks 'locks:read' and "
+                "'locks:write'.",
+            )
         metadata = check_text("metadata", body.metadata)
         if metadata is not None and len(metadata) > creator.space.max_metadata_length:
             limit = creator.space.max_metadata_length
@@ -483,24 +487,14 @@ class ExportView(RunEndpoint):
     )
     def get(self, request: Request, run_id: UUID) -> HttpResponseBase:
         _check_manages(self, request, run_id)
+        record(
+            EventKind.RUN_EXPORTED,
+            actor=self.actor(request),
+            space=cast(Token, request.auth).space,
+            token=lifecycle.lead_token(run_id),
+            detail={"run_id": str(run_id)},
+        )
         return export_response(run_id)
-
-
-def export_response(run_id: UUID) -> HttpResponseBase:
-    # Closed by the response.
-    out = tempfile.SpooledTemporaryFile(max_size=EXPORT_IN_MEMORY)  # noqa: SIM115
-    with one_snapshot():
-        run = Run.objects.get(pk=run_id)
-        kept = RunDump.objects.filter(run=run).first()
-        if kept is not None:
-            out.write(zlib.decompress(bytes(kept.content)))
-        else:
-            write_export(run, out)
-    out.seek(0)
-    response = FileResponse(out, content_type="application/json")
-    response["Content-Disposition"] = f'attachment; filename="run-{run_id}.json"'
-    response["Cache-Control"] = "no-store"
-    return response
 
 
 @contextmanager

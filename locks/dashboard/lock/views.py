@@ -11,6 +11,7 @@ from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import waiters_of
 from locks.pagination import TimeCursor, decode_or_none
+from locks.runs.queries import run_of_lock
 from locks.services.stuck import find_stuck
 
 
@@ -32,6 +33,7 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
     stuck = find_stuck(space=space, lock_ids=[row.id]).get(row.id) if row and row.owner else None
     context = {
         "name": name,
+        "run": run_of_lock(space=space, name=name),
         "lock": row,
         "stuck": stuck,
         "reasons": describe_reasons(stuck) if stuck else [],
