@@ -251,13 +251,13 @@ ENDPOINTS: list[Endpoint] = [
         other_team=404,
     ),
     Endpoint(route="kv", path="/kv", scope=READ, actor_only=True, other_team=403),
-    Endpoint(route="kv/<lockname:path>", path="/kv/shared/a", scope=READ, actor_only=True, other_team=403),
+    Endpoint(route="kv/<lockname:path>", path="/kv/shared/1", scope=READ, actor_only=True, other_team=403),
     Endpoint(
-        route="kv/<lockname:path>", path="/kv/shared/a", method="PUT", scope=WRITE, body={"value": 1}, actor_only=True,
+        route="kv/<lockname:path>", path="/kv/shared/1", method="PUT", scope=WRITE, body={"value": 1}, actor_only=True,
         other_team=403,
     ),
     Endpoint(
-        route="kv/<lockname:path>", path="/kv/shared/a", method="DELETE", scope=WRITE, actor_only=True, other_team=403,
+        route="kv/<lockname:path>", path="/kv/shared/1", method="DELETE", scope=WRITE, actor_only=True, other_team=403,
     ),
     Endpoint(route="webhooks", path="/webhooks", scope=HOOKS),
     Endpoint(route="webhooks", path="/webhooks", method="POST", scope=HOOKS, body={"url": "https://hooks.example/in"}),

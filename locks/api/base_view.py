@@ -29,6 +29,9 @@ from locks.engine.execution import Unavailable
 from locks.engine.retry import RetriesExhausted
 from locks.engine.verdicts import Verdict
 from locks.models import Space
+from locks.runs.counters import actor_counters
+from locks.runs.identities import known_identity
+from locks.runs.names import PREFIXES
 from locks.services.teams import NotAllowed
 from locks.token_format import PresentedToken
 
@@ -146,9 +149,22 @@ def record_use(outcome: AnyOutcome, *, digest: bytes, address: str | None, agent
         raise authentication_failed()
     if not waits:
         usage_counters.count((outcome,))
+    if outcome.name is not None and outcome.name.startswith(_ACTORS_NAMES):
+        _count_for_actor(outcome, digest)
     limits.set_rate(digest, outcome.requests_per_second)
     usage_flusher.record(digest=digest, space_id=space_id, address=address, agent=agent)
     return space_id
+
+
+# Locks of a run, and paths of its store.
+_ACTORS_NAMES = (*PREFIXES, "/")
+
+
+def _count_for_actor(outcome: AnyOutcome, digest: bytes) -> None:
+    actor = known_identity(digest)
+    if actor is not None and outcome.name is not None:
+        count = actor_counters.count_kv if outcome.name.startswith("/") else actor_counters.count_lease
+        count(actor.id, outcome.verdict)
 
 
 def no_content() -> HttpResponse:

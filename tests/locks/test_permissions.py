@@ -22,12 +22,12 @@ from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.models import Event, Membership, Role, Scope, Session, Space, Team, Token, User
 from locks.models.team import RESERVED_SLUGS
-from locks.runs import kv, lifecycle
 from locks.services import bulk_release, invites, snooze, tokens, webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
 from tests.conftest import issue
 from tests.permissions import ANONYMOUS, ENDPOINTS, OPEN_PATHS, PAGES, PERSONAL, USERS, Cell, Endpoint, Page
+from tests.sample_run import sample_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
         expires_at=timezone.now() + timedelta(minutes=5),
     )  # fmt: skip
     archived = Space.objects.create(team=team, slug=f"{team.slug}-past", name="Past", archived_at=timezone.now())
-    lead = make_run(space)
+    sample = sample_run(space, name=f"{team.slug}-nightly")
     _secret, webhook = webhooks.create(actor=actor, space=space, url="https://hooks.example/in")
     delivery = webhooks.send_test(actor=actor, webhook=webhook)
     delivery.status, delivery.finished_at = "dead", timezone.now()
@@ -89,26 +89,12 @@ def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
     return Fixtures(
         plaintext=plaintext, lock=held.name,
         lease=str(held.lease_id), session=str(session.pk), token=plaintext.split("_")[1],
-        event=Event.objects.get(space_id=space.pk, kind="acquired").pk,
+        event=Event.objects.get(space_id=space.pk, kind="acquired", lock_name=held.name).pk,
         team_event=Event.objects.get(team_id=team.pk, kind="invite_created").pk,
         member=member.pk, invite=invite.pk, batch=batch.pk, snoozed=held.fencing_token,
         webhook=webhook.public_id, delivery=str(delivery.public_id), archived=archived.slug,
-        run=str(lead.actor.run_id), lead=lead.plaintext,
+        run=sample.id, lead=sample.lead.plaintext,
     )  # fmt: skip
-
-
-def make_run(space: Space) -> lifecycle.Joined:
-    issue(space, "orchestrator", "locks:read", "locks:write", "runs:manage")
-    creator = Token.objects.get(space=space, name="orchestrator")
-    joined = lifecycle.start(
-        actor=Actor.of_token(creator), creator=creator, name="nightly", metadata=None, ttl_seconds=3600, max_depth=2,
-        dump=False,
-    )  # fmt: skip
-    entry = kv.KvPut(
-        digest=bytes(joined.actor.token.digest).hex(), path="/shared/a", value=b"1", encoding="json", size=1
-    )
-    run(kv.put([entry]))
-    return joined
 
 
 @pytest.fixture

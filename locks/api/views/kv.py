@@ -128,20 +128,10 @@ class StoreView(LockApiView):
             raise authentication_failed()
         return actor
 
-    def finish(
-        self, request: Request, outcome: Any, *, actor: Identity | None = None, scope: str = "locks:read"
-    ) -> None:
+    def finish(self, request: Request, outcome: Any, *, scope: str = "locks:read") -> None:
         """Records the use, and raises the refusal of the statement."""
         self.record_use(request, outcome)
-        if actor is not None:
-            actor_counters.count_kv(actor.id, outcome.verdict)
         responses.raise_api_error(outcome, scope=scope)
-
-    def path(
-        self, actor: Identity, text: str, *, action: Literal["read", "write"], override: bool = False,
-        as_lead: bool = False,
-    ) -> KvPath:  # fmt: skip
-        return checked_path(actor, text, action=action, override=override, as_lead=as_lead)
 
 
 def checked_path(
@@ -193,7 +183,7 @@ class EntriesView(StoreView):
                 limit=limit + 1,
             )
         )
-        self.finish(request, rows[0], actor=actor)
+        self.finish(request, rows[0])
         entries = [
             EntryMetadata(
                 path=row.name,
@@ -234,7 +224,7 @@ class EntryView(StoreView):
     def get(self, request: Request, path: str) -> HttpResponse:
         actor = self.identity(request, "locks:read")
         layer_id = _layer(request)
-        checked = self.path(actor, path, action="read", as_lead=layer_id is not None and actor.is_lead)
+        checked = checked_path(actor, path, action="read", as_lead=layer_id is not None and actor.is_lead)
         params = request._request.GET
         min_version = query_number(request._request, "min_version", default=1, minimum=0, maximum=10**9 - 1)
         seconds = query_number(request._request, "wait_seconds", default=0, minimum=0, maximum=MAX_WAIT_SECONDS)
@@ -242,7 +232,7 @@ class EntryView(StoreView):
         caller = self.caller(request)
         read = kv.KvGet(path=checked.text, layer_id=layer_id, min_version=max(min_version, 1), **caller)
         (found,) = run(kv.get([read]))
-        self.finish(request, found, actor=actor)
+        self.finish(request, found)
         if found.verdict == Verdict.FOUND or not waits:
             return json_response(entry(found))
         if seconds:
@@ -270,9 +260,9 @@ class EntryView(StoreView):
         actor = self.identity(request, "locks:write")
         body = self.body(request, _PUT)
         override = body.override or request._request.GET.get("override", "").lower() == "true"
-        checked = self.path(actor, path, action="write", override=override)
+        checked = checked_path(actor, path, action="write", override=override)
         (outcome,) = run(kv.put([put_request(checked, body, **self.caller(request))]))
-        self.finish(request, outcome, actor=actor, scope="locks:write")
+        self.finish(request, outcome, scope="locks:write")
         return json_response(written(outcome))
 
     @describe(
@@ -293,12 +283,12 @@ class EntryView(StoreView):
         actor = self.identity(request, "locks:write")
         params = request._request.GET
         override = params.get("override", "").lower() == "true"
-        checked = self.path(actor, path, action="write", override=override)
+        checked = checked_path(actor, path, action="write", override=override)
         expected = None
         if "expected_version" in params:
             expected = query_number(request._request, "expected_version", default=0, minimum=0, maximum=10**9 - 1)
         outcome = run(kv.delete(kv.KvDelete(path=checked.text, expected_version=expected, **self.caller(request))))
-        self.finish(request, outcome, actor=actor, scope="locks:write")
+        self.finish(request, outcome, scope="locks:write")
         match outcome.verdict:
             case Verdict.DELETED:
                 return no_content()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from locks.models import Space
 from locks.models.token import PRESETS
 from tests.conftest import issue
 from tests.servers import Response, RunningServer
@@ -63,9 +64,13 @@ class RunClient:
         return RunClient(self.server, joined["token"], joined)
 
 
+def orchestrator_token(space: Space) -> str:
+    return issue(space, "orchestrator", *PRESETS["orchestrator"], "audit:read")
+
+
 @pytest.fixture
-def orchestrator(server: RunningServer, space) -> RunClient:
-    return RunClient(server, issue(space, "orchestrator", *PRESETS["orchestrator"], "audit:read"))
+def orchestrator(server: RunningServer, space: Space) -> RunClient:
+    return RunClient(server, orchestrator_token(space))
 
 
 @pytest.fixture

@@ -5,7 +5,11 @@ from contextlib import closing
 
 import pytest
 
-from locks.models import Lock, Waiter
+from locks.engine.execution import run
+from locks.events.webhooks.outbox import fan_out
+from locks.models import Lock, Space, Waiter
+from locks.services import webhooks
+from locks.services.audit import Actor
 from tests.locks.events.event_stream import EventStream
 from tests.polling import until
 
@@ -180,3 +184,32 @@ def test_long_names_are_refused_with_their_limit(lead):
     refused = lead.call("POST", f"/locks/layer:{'x' * 220}/acquire", {})
     assert (refused.status, refused.json()["code"]) == (400, "invalid_lock_name")
     assert "219 bytes" in refused.json()["details"]
+
+
+def test_webhooks_and_operators_see_stored_names(lead, operator):
+    lead.acquire("run:deploy")
+    listed = [lock["name"] for lock in operator.ok("GET", "/locks?prefix=run:")["locks"]]
+    assert listed == [f"run:{lead.run_id}/deploy"]
+    webhook = webhooks.create(
+        actor=Actor.of_shell(), space=Space.objects.get(), url="https://hooks.example/in", prefix=f"run:{lead.run_id}/"
+    )[1]
+    lead.acquire("run:other")
+    lead.acquire("layer:other")
+    run(fan_out())
+    assert [delivery.lock_name for delivery in webhook.deliveries.all()] == [f"run:{lead.run_id}/other"]
+
+
+def test_calls_are_counted_for_each_actor(lead, orchestrator):
+    worker = lead.worker("worker-1")
+    lead.acquire("layer:a")
+    worker.acquire("layer:a")
+    worker.put("/shared/a", 1)
+    worker.put("/ref/a", 1)
+
+    def counters() -> dict[str, int]:
+        (layer,) = orchestrator.ok("GET", f"/runs/{lead.run_id}")["layers"]
+        return next(actor["counters"] for actor in layer["actors"] if actor["actor_id"] == "worker-1")
+
+    until(lambda: counters()["kv"] == 2)
+    until(lambda: counters()["lease"] == 1)
+    assert counters() == {"kv": 2, "kv_denied": 1, "lease": 1, "lease_denied": 0, "lease_contended": 1}
