@@ -19,7 +19,7 @@ def test_it_installs_from_its_folder_and_runs_alone(tmp_path):
     environment = tmp_path / "venv"
     venv.create(environment, symlinks=True, with_pip=False)
     subprocess.run(
-        [HERE / "uv", "pip", "install", "--quiet", "--offline", "--python", environment / "bin" / "python",
+        [HERE / "uv", "pip", "install", "--quiet", "--python", environment / "bin" / "python",
          PROJECT_DIR / "client"],
         check=True, cwd=tmp_path,
     )  # fmt: skip

@@ -245,12 +245,15 @@ def deliver_while_it_leaves(hold_lock, backends, queued_owners, monkeypatch):
     release_lock = hold_lock()
     commits = threading.Event()
 
-    def hand_over() -> None:
-        with transaction.atomic():
-            release_lock()
-            commits.wait(MAX_WAIT)
+    async def deliver(disconnected: "asyncio.Future[None]") -> None:
+        loop = asyncio.get_running_loop()
 
-    async def deliver() -> None:
+        def hand_over() -> None:
+            with transaction.atomic():
+                release_lock()
+                loop.call_soon_threadsafe(disconnected.set_result, None)
+                commits.wait(MAX_WAIT)
+
         handing = asyncio.create_task(asyncio.to_thread(in_thread(hand_over)))
         try:
             await async_until(lambda: backends(waiting=True))
@@ -271,8 +274,7 @@ def test_a_lease_delivered_while_the_client_disconnects_is_returned(
         disconnected = connected()
         acquiring = asyncio.create_task(queue.acquire(request_for(), wait_seconds=30, disconnected=disconnected))
         await async_until(queued_owners)
-        asyncio.get_running_loop().call_later(0.1, disconnected.set_result, None)
-        await deliver_while_it_leaves()
+        await deliver_while_it_leaves(disconnected)
         with pytest.raises(ClientDisconnected):
             await acquiring
 
