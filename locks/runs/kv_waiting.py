@@ -18,6 +18,7 @@ import structlog
 from locks.engine.async_connection import connect
 from locks.engine.execution import Unavailable
 from locks.engine.verdicts import Verdict
+from locks.metrics import store_waiting
 from locks.queue.shared_connection import SharedConnection
 from locks.queue.wait_queue import ClientDisconnected, ShuttingDown
 from locks.runs import kv
@@ -75,6 +76,7 @@ class KvWaiters:
         key = (layer_id, request.path)
         self._by_path.setdefault(key, set()).add(pending)
         self._count += 1
+        store_waiting.set(self._count)
         # It may have been written since the request was first answered.
         self._check_soon((pending,))
         try:
@@ -87,6 +89,7 @@ class KvWaiters:
             return None
         finally:
             self._count -= 1
+            store_waiting.set(self._count)
             self._to_check.pop(pending, None)
             waiting = self._by_path[key]
             waiting.discard(pending)
