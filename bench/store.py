@@ -64,11 +64,11 @@ class Measured:
 
 def measure(environment: Environment, *, turns: int = TURNS, seconds: float = SECONDS) -> Measured:
     measured = Measured()
-    token = _start_run()
+    token = start_run()
     with ExitStack() as stack:
         conninfo = environment.cluster.conninfo()
         port, _process = stack.enter_context(octoadmin_server(conninfo, environment.directory))
-        contenders = {"octoadmin": (port, _octoadmin_requests(token))}
+        contenders = {"octoadmin": (port, octoadmin_requests(token))}
         if dependencies.is_available("etcd"):
             etcd_port, _etcd = stack.enter_context(etcd_server(environment.directory, name="etcd-store"))
             contenders["etcd"] = (etcd_port, _etcd_requests())
@@ -77,11 +77,11 @@ def measure(environment: Environment, *, turns: int = TURNS, seconds: float = SE
                 order = list(contenders) if turn % 2 else list(reversed(contenders))
                 for name in order:
                     target, requests = contenders[name]
-                    rate = asyncio.run(_load(target, requests[operation], seconds=seconds))
+                    rate = asyncio.run(load(target, requests[operation], seconds=seconds))
                     # The first turn prepares statements and creates the keys.
                     if turn:
                         measured.rates.setdefault((name, operation), []).append(rate)
-    _measure_growth(measured, token)
+    measure_growth(measured, token)
     return measured
 
 
@@ -102,7 +102,7 @@ def lines(measured: Measured) -> Iterator[str]:
         yield f"| {operation} | {small:.2f} | {large:.2f} | {measured.growth(operation):.2f} | ≤ {MAX_GROWTH} |"
 
 
-def _start_run() -> str:
+def start_run() -> str:
     space = Token.objects.get(name="bench").space
     scopes = ["locks:read", "locks:write", "runs:manage"]
     _plaintext, creator = tokens.issue(actor=Actor.of_shell(), space=space, name="orchestrator", scopes=scopes)
@@ -113,7 +113,7 @@ def _start_run() -> str:
     return joined.plaintext
 
 
-def _octoadmin_requests(token: str) -> dict[str, Next]:
+def octoadmin_requests(token: str) -> dict[str, Next]:
     numbers = itertools.cycle(range(KEYS))
     head = f"Host: localhost\r\nAuthorization: Bearer {token}\r\n"
     body = json.dumps({"value": VALUE})
@@ -143,7 +143,7 @@ def _etcd_requests() -> dict[str, Next]:
     }
 
 
-async def _load(port: int, next_request: Next, *, seconds: float) -> float:
+async def load(port: int, next_request: Next, *, seconds: float) -> float:
     """Requests per second, each connection with one in flight."""
     deadline = time.perf_counter() + seconds
 
@@ -165,7 +165,7 @@ async def _load(port: int, next_request: Next, *, seconds: float) -> float:
     return sum(counts) / (time.perf_counter() - started)
 
 
-def _measure_growth(measured: Measured, token: str) -> None:
+def measure_growth(measured: Measured, token: str) -> None:
     presented = parse(token)
     assert presented is not None
     digest = presented.digest.hex()

@@ -128,6 +128,7 @@ class Migration(migrations.Migration):
                 ('written_at', models.DateTimeField()),
             ],
             options={
+                'verbose_name_plural': 'kv entries',
                 'db_table': 'octo_kv_entry',
             },
         ),

@@ -163,6 +163,7 @@ class KvEntry(models.Model):
 
     class Meta:
         db_table = "octo_kv_entry"
+        verbose_name_plural = "kv entries"
         constraints = (models.CheckConstraint(condition=Q(version__gte=1), name="kv_version_starts_at_one"),)
 
     def __str__(self) -> str:
