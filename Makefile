@@ -1,4 +1,4 @@
-# up · test · check · bench · dist: each sets up what it needs; only Python 3.11 or newer and make are required.
+# up · test · coverage · check · bench · dist: each sets up what it needs; only Python 3.11 or newer and make are required.
 
 # An interpreter compiled without optimisations, as pyenv does by default, needs a third more CPU per claim. If python3 is one,
 # use the distribution's interpreter, provided it is new enough.
@@ -15,18 +15,26 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 
-.PHONY: up test check audit format bench dist clean
+.PHONY: up test tests coverage check audit format bench dist clean
 .DEFAULT_GOAL := up
 
 up: $(VENV)/.runtime
 	@exec $(BIN)/python manage.py up --stop-with-parent
 
-# More processes than cores: tests spend a third of their time waiting for servers, browsers and clocks.
-TEST_PROCESSES = $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
+# More processes than cores: most tests wait for servers, browsers and clocks.
+TEST_PROCESSES = $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 5 / 2 )))
 
-test: $(VENV)/.development check
+# The checks run beside the tests: both leave cores idle.
+test: $(VENV)/.development
+	@$(MAKE) --no-print-directory --jobs check tests
+
+tests: $(VENV)/.development
 	@$(BIN)/python -m tests.browser.install
-	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup --cov --cov-report term:skip-covered $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup $(PYTEST_ARGS)
+
+# Tracing every line makes the tests a third slower.
+coverage:
+	@$(MAKE) --no-print-directory tests PYTEST_ARGS="--cov --cov-report term:skip-covered $(PYTEST_ARGS)"
 
 # Lets Django's checks run without a database.
 CHECK := SECRET_KEY=only-for-checks-and-nothing-else-at-all OCTO_DATA_DIR=$(VENV)/check DATABASE_URL= $(BIN)

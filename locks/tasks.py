@@ -1,6 +1,5 @@
 """Celery's tasks. Each is idempotent, safe to run twice at once and safe to miss."""
 
-import socket
 import time
 from datetime import timedelta
 
@@ -18,7 +17,7 @@ from locks.events.webhooks.delivery_pool import POOL_SIZE, delivery_pool
 from locks.events.webhooks.outbox import fan_out, purge_deliveries
 from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
 from locks.runs import upkeep as runs_upkeep
-from locks.services import bulk_release, login_throttle, snooze
+from locks.services import bulk_release, login_throttle, servers, snooze
 from locks.services.stuck import count_stuck
 from locks.task_recording import RecordedTask
 
@@ -33,7 +32,7 @@ BULK_RELEASE_SECONDS = 2
 @shared_task(base=RecordedTask)
 def heartbeat(beat: str | None = None) -> str:
     """Sent by beat and run by a worker, so it shows that both are alive."""
-    names = [f"worker@{socket.gethostname()}", *([f"beat@{beat}"] if beat else [])]
+    names = [f"worker@{settings.SERVER_NAME}", *([f"beat@{beat}"] if beat else [])]
     Heartbeat.objects.bulk_create(
         [Heartbeat(name=name, seen_at=Now()) for name in names],
         update_conflicts=True,
@@ -112,6 +111,7 @@ def retention() -> str:
     snooze.purge()
     run(purge_hold_baselines())
     Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
+    servers.purge(days=HEARTBEAT_DAYS)
     purge_deliveries()
     runs_upkeep.purge(days=settings.RETENTION_DAYS)
     idle = run(maintenance.purge_idle_locks(days=IDLE_LOCK_DAYS))

@@ -100,7 +100,7 @@ class Environment(SignInEnvironment):
         1_000,
         ge=1,
         description="How many requests each token may make in a second, on average; a space can have its own. "
-        "Server processes share it evenly.",
+        "All processes of all servers on the database share it evenly.",
     )
     octo_failed_authentications_per_minute: int = Field(
         60, ge=1, description="How many requests with a wrong token an address may make in a minute."

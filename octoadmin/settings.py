@@ -144,6 +144,9 @@ STORAGES = {
 LOGGING_CONFIG = "octoadmin.logs.configure"
 LOGGING = logging_config(log_format=ENVIRONMENT.log_format, level=ENVIRONMENT.log_level)
 
+# Several servers, each with its worker, may run on one host.
+SERVER_NAME = f"{socket.gethostname()}:{ENVIRONMENT.port}"
+
 QUEUE_DIR = DATA_DIR / "queue"
 if ENVIRONMENT.celery_broker_url:
     CELERY_BROKER_URL = ENVIRONMENT.celery_broker_url
@@ -164,7 +167,7 @@ CELERY_BEAT_SCHEDULE = {
     "heartbeat": {
         "task": "locks.tasks.heartbeat",
         "schedule": 5.0,
-        "kwargs": {"beat": socket.gethostname()},
+        "kwargs": {"beat": SERVER_NAME},
         "options": {"expires": 30},
     },
     "sweep": {"task": "locks.tasks.sweep", "schedule": 1.0, "options": {"expires": 5}},
@@ -174,7 +177,6 @@ CELERY_BEAT_SCHEDULE = {
     "detect_stuck": {"task": "locks.tasks.detect_stuck", "schedule": 15.0, "options": {"expires": 15}},
     "retention": {"task": "locks.tasks.retention", "schedule": 3600.0, "options": {"expires": 3600}},
 }
-CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "beat-schedule")
 
 RETENTION_DAYS = ENVIRONMENT.octo_retention_days
 STATISTICS_DAYS = ENVIRONMENT.octo_statistics_days

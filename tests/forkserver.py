@@ -1,6 +1,7 @@
 """Server processes that start fast: forked from a process that has imported all modules and served no request.
 
-Only for servers with the settings of the test run, because settings are read once, at import.
+Settings are read once, at import. Those of PER_SERVER can differ from the first server's: they are read at start, or
+applied by `_apply`.
 """
 
 import multiprocessing
@@ -14,8 +15,10 @@ from unittest import mock
 
 from octoadmin.environment import Environment
 
-# Set for each fork.
-PER_SERVER = {"HOST", "PORT"}
+PER_SERVER = {
+    "HOST", "PORT", "LOG_LEVEL", "LOG_FORMAT", "DATABASE_URL", "OCTO_BATCHING", "OCTO_REQUESTS_PER_SECOND",
+    "OCTO_FAILED_AUTHENTICATIONS_PER_MINUTE",
+}  # fmt: skip
 _context = multiprocessing.get_context("forkserver")
 _preloaded: dict[str, str | None] = {}
 
@@ -62,8 +65,6 @@ def fork_server(environment: Mapping[str, str], log: Path | None) -> ForkedServe
 
 
 def _serve(environment: dict[str, str], log: Path | None) -> None:
-    from locks.queue.singletons import wait_queue
-    from octoadmin.environment import environment as settings_of_environment
     from octoadmin.run import server
 
     os.setpgid(0, 0)
@@ -72,7 +73,28 @@ def _serve(environment: dict[str, str], log: Path | None) -> None:
             os.dup2(opened.fileno(), sys.stdout.fileno())
             os.dup2(opened.fileno(), sys.stderr.fileno())
     os.environ.update(environment)
-    settings_of_environment.cache_clear()
+    _apply()
+    server.main()
+
+
+def _apply() -> None:
+    from django.conf import settings as configured
+    from django.db import connections
+
+    from locks.api.limits import limits
+    from locks.queue.singletons import wait_queue
+    from octoadmin import asgi, settings
+    from octoadmin.environment import environment
+
+    environment.cache_clear()
+    new = environment()
+    connections.settings["default"].update(settings._database(new.database_url))
+    limits.__init__(  # type: ignore[misc]
+        requests_per_second=new.octo_requests_per_second,
+        failures_per_minute=new.octo_failed_authentications_per_minute,
+        processes=new.workers,
+    )
+    configured.SERVER_NAME = f"{configured.SERVER_NAME.partition(':')[0]}:{new.port}"
+    asgi._http = asgi.batching if new.octo_batching else asgi.bridge
     # A new queue, as in a process that was not forked: its server id must be unique.
     wait_queue.__init__()  # type: ignore[misc]
-    server.main()

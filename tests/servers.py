@@ -59,7 +59,9 @@ class Api:
         if body is not None:
             data, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
         try:
-            self._connection.request(method, path, data, headers)
+            # A server may respond, and close the connection, before it was sent all of a body that is too large.
+            with suppress(BrokenPipeError):
+                self._connection.request(method, path, data, headers)
             response = self._connection.getresponse()
             return Response(response.status, response.headers, response.read())
         except (OSError, http.client.HTTPException):
@@ -104,7 +106,7 @@ class RunningServer:
 
     def _forked(self, environment: dict[str, str]) -> ForkedServer | None:
         """A new process that does not have to import all modules first."""
-        return None if self.environment else fork_server(environment, self.log)
+        return fork_server(environment, self.log)
 
     def _spawned(self, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         with self.log.open("ab") if self.log else nullcontext() as log:

@@ -31,6 +31,7 @@ from locks.models import (
     Membership,
     Run,
     RunActor,
+    Server,
     Session,
     Snooze,
     Space,
@@ -195,6 +196,11 @@ class RunActorAdmin(ReadOnlyAdmin):
 @admin.register(Heartbeat)
 class HeartbeatAdmin(ReadOnlyAdmin):
     list_display = ("name", "seen_at")
+
+
+@admin.register(Server)
+class ServerAdmin(ReadOnlyAdmin):
+    list_display = ("name", "processes", "seen_at")
 
 
 @admin.register(TaskRun)

@@ -1,7 +1,7 @@
 """Rate limits, kept in the process: a request that is rejected here never reaches the database.
 
 There is a token bucket for each bearer token, and one for each network that sends invalid tokens. With several server
-processes, each has its share of the limit.
+processes, on one host or on several, each has its share of the limit: see `share`.
 """
 
 import threading
@@ -84,13 +84,27 @@ def _reject(wait_ms: int, reason: str) -> None:
 class Limits:
     """The limits of one server process."""
 
-    def __init__(self, *, requests_per_second: float, failures_per_minute: float, processes: int) -> None:
+    def __init__(
+        self,
+        *,
+        requests_per_second: float,
+        failures_per_minute: float,
+        processes: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._requests_per_second = requests_per_second
+        self._failures_per_second = failures_per_minute / 60
         self._processes = processes
-        self._default_rate = requests_per_second / processes
-        self._requests = Buckets(rate=self._default_rate, burst_seconds=2)
-        self._failures = Buckets(rate=failures_per_minute / 60 / processes, burst_seconds=60)
+        self._requests = Buckets(rate=requests_per_second / processes, burst_seconds=2, clock=clock)
+        self._failures = Buckets(rate=self._failures_per_second / processes, burst_seconds=60, clock=clock)
         # Tokens that were valid lately.
         self._valid: OrderedDict[bytes, None] = OrderedDict()
+
+    def share(self, processes: int) -> None:
+        """Among so many processes of all servers. A token's bucket follows with its next request."""
+        self._processes = processes
+        self._requests.rate = self._requests_per_second / processes
+        self._failures.rate = self._failures_per_second / processes
 
     def check_token(self, digest: bytes) -> None:
         _reject(self._requests.take(digest), "This token has exceeded its request rate.")
@@ -113,7 +127,9 @@ class Limits:
             )
 
     def record_failure(self, address: str | None, digest: bytes | None) -> None:
-        self._failures.take(network_of(address))
+        network = network_of(address)
+        self._failures.take(network)
+        self._failures.set_rate(network, self._failures.rate)
         if digest:
             self._valid.pop(digest, None)
 
@@ -122,8 +138,7 @@ class Limits:
         self._valid[digest] = None
         if len(self._valid) > MAX_KEYS:
             self._valid.popitem(last=False)
-        rate = requests_per_second / self._processes if requests_per_second else self._default_rate
-        self._requests.set_rate(digest, rate)
+        self._requests.set_rate(digest, (requests_per_second or self._requests_per_second) / self._processes)
 
     def reset(self) -> None:
         self._requests.clear()

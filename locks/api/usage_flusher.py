@@ -1,6 +1,7 @@
 """Writes what requests have left in memory: the last use of each token, which spaces to count, and the usage counters.
 
 A thread of its own writes once a second, so that no request waits for it. If the process dies, up to a second is lost.
+It also reports the server, which then shares the rate limits with the others.
 """
 
 import math
@@ -9,13 +10,16 @@ import time
 from dataclasses import dataclass, field
 
 import structlog
+from django.conf import settings
 from django.db import DatabaseError, connection
 
+from locks.api.limits import limits
 from locks.api.usage_counters import usage_counters
 from locks.engine.execution import Unavailable, run
 from locks.engine.operations import count_live
 from locks.events.history.rollup import add_usage
 from locks.runs.counters import actor_counters
+from locks.services import servers
 
 FLUSH_SECONDS = 1.0
 # The last use of a token is written at most this often.
@@ -94,12 +98,20 @@ class UsageFlusher:
             self._thread.start()
 
     def _run(self) -> None:
+        report_at = time.monotonic()
         while True:
             time.sleep(FLUSH_SECONDS)
             try:
                 self.flush()
+                if time.monotonic() >= report_at:
+                    limits.share(servers.report(settings.SERVER_NAME, processes=settings.WORKERS))
+                    report_at = time.monotonic() + servers.REPORT_SECONDS
             except (Unavailable, DatabaseError) as error:
                 _log.warning("usage could not be written", error=str(error))
+                connection.close()
+            except Exception:
+                # If the thread ended, nothing would be written any more.
+                _log.exception("usage could not be written")
                 connection.close()
 
 

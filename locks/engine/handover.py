@@ -18,14 +18,15 @@ from locks.engine import requests, results, statements
 from locks.engine.retry import MAX_ROUNDS, Operation, RetriesExhausted, encode
 from locks.engine.verdicts import Verdict
 
-# end_and_hand_over.sql has the first two as literals; a test compares them.
+# hand_to_first_waiter.sql and end_and_hand_over.sql have the first two as literals; a test compares them.
 HEARTBEAT_TIMEOUT_SECONDS = 0.9
 CLAIM_TIMEOUT_SECONDS = 0.7
 HEARTBEAT_SECONDS = 0.2
 
 
 def end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
-    """One statement, and another for locks whose queue a request joined meanwhile. Returns results in batch order."""
+    """One statement, and another for locks that were bound meanwhile to a session that is newer. Returns results in
+    batch order."""
     decided: dict[int, results.EndedAndHandedOver] = {}
     pending = dict(enumerate(batch))
     for _round in range(MAX_ROUNDS):
@@ -37,21 +38,17 @@ def end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[lis
             if row.verdict == Verdict.RETRY:
                 to_retry[row.index] = pending[row.index]
                 continue
-            decided.setdefault(row.index, row)
-            if row.joined_meanwhile and row.name in row.joined_meanwhile:
-                # The lease has ended; only the handover is left to do.
-                request = pending[row.index]
-                to_retry[row.index] = handover_request(request, request.name, space_id=request.space_id)
+            decided[row.index] = row
         if not to_retry:
             return [decided[index] for index in range(len(batch))]
         pending = to_retry
     raise RetriesExhausted(statements.END_AND_HAND_OVER.name)
 
 
-def handover_request(request: requests.Caller, name: str, *, space_id: int | None = None) -> requests.EndAndHandOver:
+def handover_request(request: requests.Caller, name: str) -> requests.EndAndHandOver:
     """Ends the lease of the name only if it is over, and hands the lock over."""
     return requests.EndAndHandOver(
-        digest=request.digest, channel=request.channel, request_id=request.request_id, name=name, space_id=space_id
+        digest=request.digest, channel=request.channel, request_id=request.request_id, name=name
     )
 
 
@@ -71,8 +68,6 @@ def end_session(request: requests.SessionRef) -> Operation[results.SessionEnded]
     session_end = requests.EndAndHandOver(**msgspec.structs.asdict(request), end_mode="session")
     row: results.EndedAndHandedOver
     (row,) = yield statements.END_AND_HAND_OVER, [encode([session_end])]
-    if row.joined_meanwhile and row.space_id is not None:
-        yield from hand_over_names(results.LockKey(row.space_id, name) for name in row.joined_meanwhile)
     return results.SessionEnded(row.verdict, request.session_id, row.now, row.space_id, row.requests_per_second)
 
 
@@ -81,15 +76,12 @@ def end_sessions(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[res
     statement. Returns results in batch order."""
     for index, request in enumerate(batch):
         request.index = index
-    rows: list[results.EndedAndHandedOver] = yield statements.END_AND_HAND_OVER, [encode(batch)]
-    for row in rows[:1]:
-        if row.joined_meanwhile and row.space_id is not None:
-            yield from hand_over_names(results.LockKey(row.space_id, name) for name in row.joined_meanwhile)
-    return rows
+    return (yield statements.END_AND_HAND_OVER, [encode(batch)])
 
 
 def enqueue(batch: Sequence[requests.Enqueue]) -> Operation[list[results.Enqueued]]:
-    """An entry in the queue for each. If the verdict is `retry`, acquire has the answer."""
+    """A place in the queue for each. If the verdict is `retry`, acquire has the answer; if it is `row_locked`, the
+    request has to come back with its `waiter_id`; if the lock `is_free`, it has to be handed over."""
     for index, request in enumerate(batch):
         request.index = index
     return (yield statements.ENQUEUE, [encode(batch)])

@@ -41,7 +41,11 @@ class LeaseOptions(Caller, kw_only=True):
 
 
 class Acquire(LeaseOptions):
+    """With `wait_ms` the request joins the queue, at that server process, if it does not get the lock."""
+
     name: str
+    server_id: UUID | None = None
+    wait_ms: int | None = None
 
 
 class ClaimNext(LeaseOptions):
@@ -58,11 +62,10 @@ class AcquireAll(LeaseOptions):
 
 class Enqueue(Acquire, kw_only=True):
     """An entry in the queue, at a server process. A request that has waited before keeps its `queue_seq`; one that
-    has lost its entry in the same queue sets `is_requeue`."""
+    has lost its entry in the same queue sets `is_requeue`. `waiter_id` is an entry that is not marked yet."""
 
-    server_id: UUID
-    wait_ms: int
     queue_seq: int | None = None
+    waiter_id: int | None = None
     is_requeue: bool = False
 
 

@@ -28,6 +28,8 @@ class Acquired(msgspec.Struct):
     max_ttl_seconds: int | None
     max_metadata_length: int | None
     requests_per_second: int | None
+    # The entry in the queue, if the request waits.
+    waiter_id: int | None = None
 
 
 class Claimed(msgspec.Struct):
@@ -138,8 +140,7 @@ class Listed(msgspec.Struct):
 
 
 class EndedAndHandedOver(msgspec.Struct):
-    """If the lease was released, the fields describe it. `joined_meanwhile` are the names, of the whole statement,
-    whose queue a request has joined meanwhile: they have to be handed over by another statement."""
+    """If the lease was released, the fields describe it."""
 
     index: int
     verdict: str
@@ -152,7 +153,6 @@ class EndedAndHandedOver(msgspec.Struct):
     expires_at: datetime
     available_at: datetime | None
     event_id: int | None
-    joined_meanwhile: list[str] | None
     servers_notified: int
     now: datetime
     space_id: int | None
@@ -163,15 +163,17 @@ ForceReleased: TypeAlias = EndedAndHandedOver
 
 
 class Enqueued(msgspec.Struct):
-    """An entry in the queue with its position, from 1. If the row was locked, there is no entry yet and only a
-    `queue_seq`. `replaced_waiter_id` is the entry of a first attempt, which this one has replaced."""
+    """An entry in the queue with its position, from 1. If the row was locked, the entry is not marked yet; a request
+    with an idempotency key may have no entry yet and only a `queue_seq`. `replaced_waiter_ids` are the entries of
+    earlier attempts, which this one has replaced. If the lock `is_free`, it has to be handed over."""
 
     index: int
     verdict: str
-    waiter_id: int
+    waiter_id: int | None
     queue_seq: int
-    replaced_waiter_id: int | None
+    replaced_waiter_ids: list[int] | None
     position: int
+    is_free: bool
     space_id: int | None
     now: datetime
 
@@ -210,7 +212,7 @@ class HeartbeatResult(msgspec.Struct):
     handed: int
 
 
-class LockKey(msgspec.Struct):
+class LockKey(msgspec.Struct, frozen=True):
     space_id: int
     name: str
 

@@ -22,7 +22,7 @@ ALTER TABLE octo_run_actor SET (fillfactor = 70);
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('locks', '0003_sql_functions'),
+        ('locks', '0035_server'),
     ]
 
     operations = [

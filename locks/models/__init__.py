@@ -7,6 +7,7 @@ from locks.models.invite import Invite
 from locks.models.lock import Lock
 from locks.models.login_throttle import KnownNetwork, LoginThrottle
 from locks.models.run import KvEncoding, KvEntry, Layer, Run, RunActor, RunActorRole, RunDump, RunState
+from locks.models.server import Server
 from locks.models.session import Session
 from locks.models.snooze import Snooze
 from locks.models.space import Space, SpaceUsage
@@ -50,6 +51,7 @@ __all__ = [
     "RunDump",
     "RunState",
     "Scope",
+    "Server",
     "ServerProcess",
     "Session",
     "Snooze",

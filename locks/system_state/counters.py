@@ -12,6 +12,8 @@ from locks.system_state.ttl_cache import TTLCache
 
 FRESH_SECONDS = 1.0
 ANSWER_TIMEOUT = 2.0
+# A worker sends a heartbeat every five seconds.
+MAX_WORKER_SILENCE = timedelta(seconds=20)
 
 # The sums over all statistics cost more, and change slowly in relation.
 TOTALS_FRESH_SECONDS = 60.0
@@ -55,6 +57,11 @@ class Counters:
     unfinished_runs: int
     present_actors: int
     server_time: datetime
+
+    @property
+    def worker_is_alive(self) -> bool:
+        seen = [at for name, at in self.heartbeats.items() if name.startswith("worker@")]
+        return any(self.server_time - at < MAX_WORKER_SILENCE for at in seen)
 
 
 def _fetch() -> Counters:

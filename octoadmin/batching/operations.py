@@ -18,6 +18,7 @@ from locks.api.views import leases
 from locks.engine import requests, statements
 from locks.engine.names import VERBS
 from locks.engine.statements import Statement
+from locks.queue.singletons import wait_queue
 from locks.runs import kv
 from locks.runs.identities import Identity, known_identity
 from locks.runs.kv_paths import AccessDenied, InvalidPath, KvPath, check_access, parse_path
@@ -75,12 +76,14 @@ def _stored_name(name: str, head: RequestHead) -> str:
 
 def _acquire(name: str, head: RequestHead, request_id: str, body: bytes) -> tuple[Any, int]:
     message = _ACQUIRE.decode(body or b"{}")
+    wait_options = wait_queue.wait_options(message.wait_seconds) if message.wait_seconds else {}
     request = requests.Acquire(
         digest=head.token.hex_digest,
         request_id=request_id,
         address=head.address,
         name=name,
         **lease_options(message, idempotency_key=head.idempotency_key),
+        **wait_options,
     )
     return request, message.wait_seconds or 0
 

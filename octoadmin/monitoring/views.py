@@ -42,15 +42,16 @@ def read_only(view: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequ
 
 @read_only
 def health(request: HttpRequest) -> HttpResponse:
-    """200 if this process and the database answer; 503 within seconds if the database does not."""
+    """200 if this process and the database answer; 503 within seconds if the database does not. Leases need no worker:
+    a missing one is only mentioned."""
     try:
         check_connection(seconds=ANSWER_TIMEOUT)
-        size = totals().database_bytes
+        size, worker = totals().database_bytes, "ok" if counters().worker_is_alive else "silent"
     except Error as error:
         body: Body = {"status": "unavailable", "healthy": False, "database": "does not answer"}
         return _unavailable(request, error, body)
     # OctoStore's fields beside our `status`.
-    return _answer({"status": "ok", "healthy": True, "storage": "postgresql", "db_size_bytes": size})
+    return _answer({"status": "ok", "healthy": True, "worker": worker, "storage": "postgresql", "db_size_bytes": size})
 
 
 @read_only

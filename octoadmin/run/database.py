@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 from locks.engine import sql_objects
 from octoadmin.run.postgres import Cluster, PostgresError
 from octoadmin.run.preflight import CannotStart
-from octoadmin.run.supervisor import Child, Supervisor
+from octoadmin.run.supervisor import Child, ChildDied, Supervisor
 
 MIN_VERSION = 15
 # After a crash the old server's processes may need a moment to notice that they are orphans.
@@ -36,7 +36,7 @@ class EmbeddedDatabase:
 
     def start(self, supervisor: Supervisor) -> None:
         self.log.parent.mkdir(mode=0o700, exist_ok=True)
-        since = self.log.stat().st_size if self.log.exists() else 0
+        since = self._log_size()
         try:
             self.cluster.initialise()
             self._start_when_free(supervisor, since=since)
@@ -47,10 +47,22 @@ class EmbeddedDatabase:
                 f"Its log, {self.log}, says more."
             ) from None
 
+    def restart(self, supervisor: Supervisor) -> None:
+        """After its death: it recovers from its log, as after a power cut. The orphans of the old server still use its
+        memory, so the new one cannot start before the last of them is gone."""
+        since = self._log_size()
+        try:
+            self._start_when_free(supervisor, since=since)
+        except PostgresError as error:
+            raise ChildDied(f"PostgreSQL ended and did not start again ({error}; its log is {self.log})") from None
+
+    def _log_size(self) -> int:
+        return self.log.stat().st_size if self.log.exists() else 0
+
     def _start_when_free(self, supervisor: Supervisor, *, since: int) -> None:
         deadline = time.monotonic() + ORPHAN_SECONDS
         while True:
-            child = supervisor.adopt(self._server)
+            child = supervisor.adopt(lambda: self._server(supervisor))
             try:
                 self.cluster.wait_ready(child.process, seconds=RECOVERY_SECONDS)
                 return
@@ -62,11 +74,14 @@ class EmbeddedDatabase:
                     raise
             time.sleep(0.25)
 
-    def _server(self) -> Child:
+    def _server(self, supervisor: Supervisor) -> Child:
         with self.log.open("ab") as log:
             os.fchmod(log.fileno(), 0o600)
             process = self.cluster.start(log=log)
-        return Child(name="PostgreSQL", process=process, signals=(signal.SIGINT, signal.SIGQUIT), is_database=True)
+        return Child(
+            name="PostgreSQL", process=process, restart=lambda: self.restart(supervisor),
+            signals=(signal.SIGINT, signal.SIGQUIT), is_database=True,
+        )  # fmt: skip
 
     def _is_taken(self, since: int) -> bool:
         line = self._last_fatal_line(since)

@@ -39,12 +39,23 @@ def raise_file_limit(connections: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Raises OSError. `::` includes IPv4 where the system can serve both on one socket."""
-    if ":" not in host:
-        return socket.create_server((host, port))
-    dual_stack = host == "::" and socket.has_dualstack_ipv6()
-    return socket.create_server((host, port), family=socket.AF_INET6, dualstack_ipv6=dual_stack)
+def bind(host: str, port: int) -> socket.socket:
+    """Raises OSError. `::` includes IPv4 where the system can serve both on one socket.
+
+    Bound only: connections are refused until uvicorn listens, which it does when the application has started. A load
+    balancer then sees a refusal and not a request that hangs."""
+    is_ipv6 = ":" in host
+    bound = socket.socket(socket.AF_INET6 if is_ipv6 else socket.AF_INET)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_ipv6:
+            dual_stack = host == "::" and socket.has_dualstack_ipv6()
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not dual_stack)
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 def config(application: Any) -> uvicorn.Config:
@@ -67,18 +78,18 @@ def config(application: Any) -> uvicorn.Config:
     )
 
 
-def serve(listener: socket.socket) -> None:
+def serve(bound: socket.socket) -> None:
     """In this process, until a signal stops it."""
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn raises the signal again after an orderly stop, which is no failure.
         signal.signal(number, lambda *_: sys.exit(0))
     raise_file_limit(MAX_CONNECTIONS)
-    uvicorn.Server(config("octoadmin.asgi:application")).run(sockets=[listener])
+    uvicorn.Server(config("octoadmin.asgi:application")).run(sockets=[bound])
 
 
-def _serve_in_child(listener: socket.socket) -> None:
+def _serve_in_child(bound: socket.socket) -> None:
     threading.Thread(target=_stop_with_parent, daemon=True).start()
-    serve(listener)
+    serve(bound)
 
 
 def _stop_with_parent() -> None:
@@ -88,10 +99,10 @@ def _stop_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def supervise(listener: socket.socket, *, processes: int) -> int:
+def supervise(bound: socket.socket, *, processes: int) -> int:
     """Runs until a signal stops it. If one process ends by itself, the others are stopped, and that is a failure."""
     context = multiprocessing.get_context("fork")
-    children = [context.Process(target=_serve_in_child, args=(listener,)) for _ in range(processes)]
+    children = [context.Process(target=_serve_in_child, args=(bound,)) for _ in range(processes)]
     received: list[int] = []
 
     def stop(number: int, _frame: Any) -> None:
@@ -123,13 +134,13 @@ def main() -> None:
     env = environment()
     logs.configure(logs.logging_config(log_format=env.log_format, level=env.log_level))
     try:
-        listener = listen(env.host, env.port)
+        bound = bind(env.host, env.port)
     except OSError as error:
         sys.exit(bind_error_message(error, host=env.host, port=env.port))
     if env.workers > 1:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_empty(env.data_dir / "metrics"))
-        sys.exit(supervise(listener, processes=env.workers))
-    serve(listener)
+        sys.exit(supervise(bound, processes=env.workers))
+    serve(bound)
 
 
 if __name__ == "__main__":

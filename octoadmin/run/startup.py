@@ -33,13 +33,13 @@ def run(environment: Environment, *, stop_with_parent: bool = False) -> int:
         url = url_of(host=environment.host, port=environment.port)
         lock = lock_directory(environment.data_dir, url=url)
         check_port(host=environment.host, port=environment.port)
-        with Supervisor(lock=lock, signals=signals, stop_with_parent=stop_with_parent) as supervisor:
+        with Supervisor(lock=lock, signals=signals, stop_with_parent=stop_with_parent, report=_print) as supervisor:
             try:
                 _start(supervisor, environment, url=url)
                 supervisor.watch()
             except StopRequested:
                 _print("Stopping.")
-            except CannotStart:
+            except (CannotStart, ChildDied):
                 raise
             except Exception:
                 # The cause may be a child that died; that is the better message.

@@ -1,10 +1,12 @@
-"""The child processes of `up`: each in its own process group, watched, and stopped together within five seconds."""
+"""The child processes of `up`: each in its own process group, restarted if it dies, and stopped with the others within
+five seconds."""
 
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,7 +21,11 @@ from octoadmin.run import reaper
 CLIENT_GRACE_SECONDS = 2.0
 DATABASE_GRACE_SECONDS = 1.5
 LAST_GRACE_SECONDS = 0.4
-CHECK_SECONDS = 0.2
+CHECK_SECONDS = 0.1
+# A child is restarted at once, and later each time if it lived for less than STABLE_SECONDS.
+FIRST_DELAY_SECONDS = 1.0
+MAX_DELAY_SECONDS = 30.0
+STABLE_SECONDS = 60.0
 
 
 class ChildDied(Exception):
@@ -70,13 +76,36 @@ class Child:
 
     name: str
     process: "subprocess.Popen[bytes]"
+    # Starts it again, and has the supervisor adopt the new one.
+    restart: Callable[[], object]
     signals: tuple[signal.Signals, ...] = (signal.SIGTERM,)
     is_database: bool = False
 
     @property
     def ending(self) -> str:
-        code = self.process.returncode
-        return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+        return _ending(self.process)
+
+
+def _ending(process: "subprocess.Popen[bytes]") -> str:
+    code = process.returncode
+    return f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+
+
+@dataclass
+class Backoff:
+    """When a child that keeps dying is restarted."""
+
+    restart_at: float = 0.0
+    delay: float = 0.0
+
+    def next_delay(self, now: float) -> float:
+        """Called when the child has died."""
+        if now - self.restart_at > STABLE_SECONDS:
+            self.delay = 0.0
+        else:
+            self.delay = min(max(2 * self.delay, FIRST_DELAY_SECONDS), MAX_DELAY_SECONDS)
+        self.restart_at = now + self.delay
+        return self.delay
 
 
 @dataclass(kw_only=True)
@@ -90,7 +119,9 @@ class Supervisor:
     lock: int
     signals: SignalHandler
     stop_with_parent: bool = False
+    report: Callable[[str], None] = print
     _children: list[Child] = field(default_factory=list)
+    _backoffs: dict[str, Backoff] = field(default_factory=lambda: defaultdict(Backoff))
     _parent: int = field(default_factory=os.getppid)
 
     def __enter__(self) -> Self:
@@ -120,7 +151,10 @@ class Supervisor:
                 stdin=subprocess.DEVNULL, stdout=sys.stderr, cwd=PROJECT_DIR, start_new_session=True,
             )  # fmt: skip
 
-        self.adopt(lambda: Child(name=name, process=process()))
+        def restart() -> None:
+            self.start(name, command)
+
+        self.adopt(lambda: Child(name=name, process=process(), restart=restart))
 
     def adopt(self, start: Callable[[], Child]) -> Child:
         """Calls `start` with signals held, so that none can come between the start and its registration."""
@@ -136,18 +170,36 @@ class Supervisor:
         self._tell_reaper("forget", child.process.pid)
 
     def check(self) -> None:
-        """Raises StopRequested or ChildDied."""
-        self.signals.check()
-        if self.stop_with_parent and os.getppid() != self._parent:
-            raise StopRequested
-        for child in (*self._children, Child(name="The reaper process", process=self._reaper)):
+        """Raises StopRequested or ChildDied. While `up` is starting, the death of any child ends it."""
+        self._check_stop()
+        for child in self._children:
             if child.process.poll() is not None:
                 raise ChildDied(f"{child.name} ended ({child.ending})")
 
+    def _check_stop(self) -> None:
+        self.signals.check()
+        if self.stop_with_parent and os.getppid() != self._parent:
+            raise StopRequested
+        if self._reaper.poll() is not None:
+            raise ChildDied(f"The reaper process ended ({_ending(self._reaper)})")
+
     def watch(self) -> None:
-        """Stays until `check` raises."""
+        """Restarts children that die. Returns never: StopRequested or ChildDied ends it."""
+        due: list[Child] = []
         while True:
-            self.check()
+            self._check_stop()
+            for child in [child for child in self._children if child.process.poll() is not None]:
+                # Its own children may live on, and keep the port.
+                reaper.send(child.process.pid, signal.SIGKILL)
+                self.drop(child)
+                delay = self._backoffs[child.name].next_delay(time.monotonic())
+                when = f"in {delay:.0f} s" if delay else "now"
+                self.report(f"{child.name} ended ({child.ending}). It is restarted {when}.")
+                due.append(child)
+            for child in due:
+                if time.monotonic() >= self._backoffs[child.name].restart_at:
+                    due = [other for other in due if other is not child]
+                    child.restart()
             time.sleep(CHECK_SECONDS)
 
     def _stop(self, children: list[Child], grace: float) -> None:

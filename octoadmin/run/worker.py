@@ -9,12 +9,31 @@ from typing import Any
 
 import django
 from celery import bootsteps
-from celery.beat import Service
+from celery.beat import Scheduler, Service
 from celery.exceptions import SecurityWarning
+from django.db import DatabaseError, connection
 
 from octoadmin.celery import app
 
 log = logging.getLogger(__name__)
+
+
+class DatabaseScheduler(Scheduler):  # type: ignore[misc]
+    """Continues where the last one stopped: the database knows when each task ran. Celery's own scheduler keeps that in
+    a file, which a kill leaves damaged."""
+
+    def setup_schedule(self) -> None:
+        from locks.models import TaskRun
+
+        super().setup_schedule()
+        try:
+            latest = dict(TaskRun.objects.values_list("name", "finished_at"))
+        except DatabaseError:
+            log.warning("The database does not answer: each task runs after its period")
+            connection.close()
+            return
+        for name, entry in self.schedule.items():
+            entry.last_run_at = latest.get(name, entry.last_run_at)
 
 
 class Beat(bootsteps.StartStopStep):  # type: ignore[misc]
@@ -23,7 +42,7 @@ class Beat(bootsteps.StartStopStep):  # type: ignore[misc]
     def __init__(self, worker: Any, **kwargs: Any) -> None:
         super().__init__(worker, **kwargs)
         # The service sleeps for so long before it notices a stop.
-        self._service = Service(worker.app, max_interval=0.25, remote_control=False)
+        self._service = Service(worker.app, max_interval=0.25, scheduler_cls=DatabaseScheduler, remote_control=False)
         self._thread = threading.Thread(target=self._run, name="beat", daemon=True)
 
     def _run(self) -> None:

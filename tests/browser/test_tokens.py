@@ -17,7 +17,7 @@ from tests.browser.visitors import sign_in
 from tests.conftest import PASSWORD
 from tests.servers import RunningServer
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("browser_tokens")]
 
 TOKENS = "/ui/blue/main/tokens"
 MAX_TABS = 60

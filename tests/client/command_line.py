@@ -4,28 +4,21 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psutil
 
+from tests.polling import TIMEOUT_SECONDS as PATIENCE_SECONDS
+from tests.polling import until as eventually
+
+__all__ = ["PATIENCE_SECONDS", "eventually"]
+
 OCTO = [sys.executable, "-m", "octo"]
-PATIENCE_SECONDS = 40
 # Of what is renewed while the test waits for that: half of it is left when the time has come, for a slow machine.
 TTL = 10
-
-
-def eventually(condition: Callable[[], Any], what: str = "") -> Any:
-    """What the condition says once it says something; tests do not depend on how fast the machine is."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError(f"it did not happen: {what or condition}")
 
 
 @dataclass

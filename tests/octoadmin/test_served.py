@@ -3,11 +3,7 @@
 import http.client
 import os
 import re
-import signal
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -15,7 +11,9 @@ from contextlib import closing
 import pytest
 
 from octoadmin.wsgi_bridge.request_body import MAX_BODY
-from tests.servers import free_port
+from tests.servers import running_server
+
+pytestmark = pytest.mark.xdist_group("served")
 
 
 class Server:
@@ -40,31 +38,11 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(django_db_setup: None) -> Iterator[Server]:
-    port = free_port()
-    environment = {**os.environ, "PORT": str(port), "OCTO_WORKERS": "1"}
-    process = subprocess.Popen([sys.executable, "-m", "octoadmin.run.server"], env=environment)
-    try:
-        found = Server(port)
-        _wait_until_served(found, process)
-        yield found
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-
-
-def _wait_until_served(server: Server, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + 40
-    while True:
-        try:
-            assert server.get("/health")[0] == 200
-            return
-        except OSError:
-            assert process.poll() is None, "the server has ended"
-            assert time.monotonic() < deadline, "the server does not answer"
-            time.sleep(0.05)
+    with running_server(os.environ["DATABASE_URL"]) as running:
+        yield Server(running.port)
+        assert running.process is not None
+        running.process.terminate()
+        assert running.process.wait(20) == 0
 
 
 def test_concurrent_requests_have_their_own_ids(server: Server) -> None:

@@ -1,7 +1,7 @@
 """Bulk release: the preview, the progress and the result of each lock."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db.models import Count, QuerySet
 from django.db.models.functions import Now
@@ -9,11 +9,10 @@ from django.http import QueryDict
 
 from locks.dashboard.database import fetch
 from locks.models import BulkRelease, BulkReleaseItem, BulkReleaseState, Heartbeat, ItemOutcome, Space
+from locks.system_state.counters import MAX_WORKER_SILENCE
 
 ROWS = 100
 MAX_BATCHES = 50
-# A worker reports every five seconds.
-MAX_WORKER_SILENCE = timedelta(seconds=20)
 
 OUTCOME_FILTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "": ("All", ()),

@@ -57,6 +57,30 @@ def test_a_key_can_have_its_own_rate():
     assert buckets.take("a") == 500
 
 
+def test_the_limits_are_shared_by_all_processes():
+    clock = Clock()
+    limits = Limits(requests_per_second=10, failures_per_minute=60, processes=1, clock=clock)
+
+    def allowed() -> int:
+        """Of a token without a limit of its own, after a pause."""
+        clock.now += 3600
+        limits.set_rate(b"token", None)
+        count = 0
+        while not count > 100:
+            try:
+                limits.check_token(b"token")
+            except ApiError:
+                return count
+            count += 1
+        raise AssertionError
+
+    assert allowed() == 20
+    limits.share(4)
+    assert allowed() == 5
+    limits.share(1)
+    assert allowed() == 20
+
+
 def test_a_space_can_have_its_own_limit(call, space, worker_token):
     Space.objects.filter(pk=space.pk).update(requests_per_second=1)
     answers = [call("POST", f"/locks/n{n}/acquire", token=worker_token) for n in range(20)]

@@ -64,11 +64,15 @@ def samples(client: Client) -> dict[tuple[str, ...], float]:
 
 
 @pytest.mark.django_db
-def test_health_is_ok(client: Client) -> None:
+@pytest.mark.parametrize(("age", "worker"), [(timedelta(0), "ok"), (timedelta(minutes=1), "silent"), (None, "silent")])
+def test_health_is_ok_and_mentions_a_missing_worker(client: Client, age: timedelta | None, worker: str) -> None:
+    if age is not None:
+        Heartbeat.objects.create(name="worker@harbor:8000", seen_at=datetime.now(UTC) - age)
     reply = client.get("/health")
     body = reply.json()
     assert body.pop("db_size_bytes") > 100_000
-    assert (reply.status_code, body) == (200, {"status": "ok", "healthy": True, "storage": "postgresql"})
+    expected = {"status": "ok", "healthy": True, "worker": worker, "storage": "postgresql"}
+    assert (reply.status_code, body) == (200, expected)
     assert reply["Cache-Control"] == "no-store"
 
 

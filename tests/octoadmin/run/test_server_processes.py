@@ -1,5 +1,6 @@
 """The processes of a server start, stop and fail together."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -9,8 +10,11 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+import uvicorn
 
-from octoadmin.run.server import listen
+from octoadmin.http.asgi_types import Receive, Scope, Send
+from octoadmin.run.server import bind, config
+from tests.polling import async_until
 from tests.servers import RunningServer, running_server
 
 pytestmark = [pytest.mark.timeout(90), pytest.mark.usefixtures("committed")]
@@ -62,9 +66,39 @@ def test_a_port_that_is_taken_is_named(server: RunningServer) -> None:
     assert f"Port {server.port} on 127.0.0.1 is taken" in another.stderr
 
 
+def test_connections_are_refused_until_the_application_has_started() -> None:
+    async def scenario() -> None:
+        starting, may_start = asyncio.Event(), asyncio.Event()
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            assert (await receive())["type"] == "lifespan.startup"
+            starting.set()
+            await may_start.wait()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+
+        bound = bind("127.0.0.1", 0)
+        address = bound.getsockname()
+        server = uvicorn.Server(config(application))
+        serving = asyncio.create_task(server.serve([bound]))
+        await starting.wait()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*address)
+        may_start.set()
+        await async_until(lambda: server.started)
+        _reader, writer = await asyncio.open_connection(*address)
+        writer.close()
+        server.should_exit = True
+        await serving
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_the_ipv6_wildcard_includes_ipv4() -> None:
-    with listen("::", 0) as listener:
-        port = listener.getsockname()[1]
+    with bind("::", 0) as bound:
+        bound.listen()
+        port = bound.getsockname()[1]
         for address in ("127.0.0.1", "::1"):
             socket.create_connection((address, port), timeout=10).close()

@@ -20,6 +20,7 @@ import psycopg
 import pytest
 
 from octoadmin.run.postgres import Cluster
+from tests.polling import until
 from tests.servers import free_port
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -81,10 +82,23 @@ class Up:
         finally:
             connection.close()
 
-    def child(self, *words: str) -> psutil.Process:
-        """The child whose command line ends in those words."""
-        children = psutil.Process(self.process.pid).children()
-        (child,) = [one for one in children if any(word in " ".join(one.cmdline()) for word in words)]
+    def responds(self) -> int | None:
+        try:
+            return self.health()
+        except (OSError, http.client.HTTPException):
+            return None
+
+    def children(self, word: str) -> list[psutil.Process]:
+        """The children with that word in the command line."""
+        found = []
+        for child in psutil.Process(self.process.pid).children():
+            with suppress(psutil.Error):
+                if word in " ".join(child.cmdline()):
+                    found.append(child)
+        return found
+
+    def child(self, word: str) -> psutil.Process:
+        (child,) = self.children(word)
         return child
 
     def failed_to_start(self) -> bool:
@@ -229,20 +243,59 @@ def test_ctrl_c_twice_stops_at_once_and_loses_nothing(stage: Stage, running: Up)
 
 
 @pytest.mark.parametrize(
-    ("which", "name"),
+    ("killed", "name", "unharmed"),
     [
-        ("octoadmin.run.server", "The server"),
-        ("octoadmin.run.worker", "The Celery worker"),
-        ("bin/postgres", "PostgreSQL"),
-        ("reaper.py", "The reaper process"),
+        ("octoadmin.run.server", "The server", ("octoadmin.run.worker", "bin/postgres")),
+        ("octoadmin.run.worker", "The Celery worker", ("octoadmin.run.server", "bin/postgres")),
+        ("bin/postgres", "PostgreSQL", ("octoadmin.run.server", "octoadmin.run.worker")),
     ],
 )
-def test_everything_stops_when_a_child_is_killed_and_the_next_run_has_the_data(
-    stage: Stage, running: Up, which: str, name: str
+def test_a_child_that_is_killed_is_restarted_and_the_others_run_on(
+    stage: Stage, running: Up, killed: str, name: str, unharmed: tuple[str, str]
 ) -> None:
-    running.child(which).kill()
+    first, others = running.child(killed), [running.child(other) for other in unharmed]
+    first.kill()
+    running.wait_for(f"{name} ended (killed by SIGKILL). It is restarted")
+    until(lambda: running.children(killed), f"another {killed}")
+    until(lambda: running.responds() == 200, "the server and its database respond")
+    assert running.child(killed) != first
+    assert [running.child(other) for other in unharmed] == others
+    assert people_in(stage.data) == stage.people
+
+
+def test_a_child_that_keeps_dying_is_restarted_ever_later(running: Up) -> None:
+    """And the server responds meanwhile."""
+
+    def delays() -> list[int]:
+        told = re.findall(r"The Celery worker ended .* is restarted (?:in (\d+) s|now)", running.stderr)
+        return [int(seconds or 0) for seconds in told]
+
+    before = len(delays())
+    for number in range(before, before + 3):
+        until(lambda: running.children("octoadmin.run.worker"), "a worker")[0].kill()
+        until(lambda number=number: len(delays()) > number, "its end was noticed")
+    assert delays()[-3:] == sorted(set(delays()[-3:]))
+    assert running.responds() == 200
+
+
+def test_everything_stops_when_the_reaper_is_killed_and_the_next_run_has_the_data(stage: Stage, running: Up) -> None:
+    running.child("reaper.py").kill()
     assert running.ended() == 1
-    assert f"{name} ended (killed by SIGKILL)" in running.stderr
+    assert "The reaper process ended (killed by SIGKILL)" in running.stderr
+    stage.restart()
+    assert people_in(stage.data) == stage.people
+
+
+def test_a_database_that_cannot_start_again_ends_everything(stage: Stage, running: Up) -> None:
+    control = stage.data / "postgres" / "global" / "pg_control"
+    hidden = control.rename(control.with_name("hidden"))
+    running.child("bin/postgres").kill()
+    try:
+        assert running.ended() == 1
+    finally:
+        hidden.rename(control)
+    assert "PostgreSQL ended and did not start again" in running.stderr
+    assert "Traceback" not in running.stderr
     stage.restart()
     assert people_in(stage.data) == stage.people
 

@@ -9,12 +9,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.db.models.functions import Now
 
 from locks.models import Event, Heartbeat, Space, StatsMinute, TaskRun
 from tests.polling import until
@@ -95,6 +97,23 @@ def test_two_schedulers_at_once_are_safe(server: RunningServer, data: Path, work
         until(lambda: StatsMinute.objects.filter(space_id=space.pk, refused__gt=0).exists(), "the refusal")
     assert Event.objects.filter(kind="expired").count() == 50
     call_command("verify_audit")
+
+
+def test_the_schedule_continues_where_a_killed_worker_stopped(committed: None, data: Path) -> None:
+    def make_overdue() -> None:
+        overdue = TaskRun(
+            name="retention", finished_at=Now() - timedelta(hours=2), duration_ms=1, outcome="overdue", failed=False
+        )
+        TaskRun.objects.bulk_create(
+            [overdue], update_conflicts=True, unique_fields=["name"], update_fields=["finished_at", "outcome"]
+        )
+
+    for _ in ("first", "after the kill"):
+        make_overdue()
+        with running_worker(data) as worker:
+            until(lambda: TaskRun.objects.get(name="retention").outcome != "overdue", "the task that was overdue")
+            worker.kill()
+    assert [path.name for path in data.iterdir()] == ["queue"]
 
 
 def test_a_worker_survives_a_lost_database_connection(server: RunningServer, data: Path, worker_token: str) -> None:
