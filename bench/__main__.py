@@ -1,6 +1,7 @@
-"""`make bench` runs the comparison and writes docs/benchmark.md; `python -m bench pages` measures each page.
+"""`make bench` runs the comparison and writes docs/benchmark.md; `python -m bench pages` measures each page,
+`python -m bench store` the store of runs.
 
-Both use an embedded PostgreSQL of their own, with production settings.
+They use an embedded PostgreSQL of their own, with production settings.
 """
 
 import sys
@@ -15,6 +16,10 @@ def main() -> None:
             from bench import pages
 
             pages.run(environment)
+        elif sys.argv[1:] == ["store"]:
+            from bench import store
+
+            print(*store.lines(store.measure(environment)), sep="\n")
         else:
             from bench import report
 

@@ -91,19 +91,25 @@ def plain_orm(environment: Environment) -> Iterator[Contender]:
 
 
 @contextmanager
-def etcd(environment: Environment, *, shared: bool) -> Iterator[Contender]:
-    port, peer_port, log = free_port(), free_port(), environment.directory / f"etcd-{shared}.log"
+def etcd_server(directory: Path, *, name: str) -> Iterator[tuple[int, psutil.Process]]:
+    port, peer_port, log = free_port(), free_port(), directory / f"{name}.log"
     url, peer_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
     command = [
-        "etcd", "--data-dir", str(environment.directory / f"etcd-{shared}"), "--log-level", "error",
+        "etcd", "--data-dir", str(directory / name), "--log-level", "error",
         "--listen-client-urls", url, "--advertise-client-urls", url, "--listen-peer-urls", peer_url,
         "--initial-advertise-peer-urls", peer_url, "--initial-cluster", f"default={peer_url}",
         "--quota-backend-bytes", str(8 * 2**30),
     ]  # fmt: skip
     with running(command, log=log, environment={"ETCD_UNSUPPORTED_ARCH": "arm64"}) as process:
         wait_for_http(port, "/health", log=log)
+        yield port, process
+
+
+@contextmanager
+def etcd(environment: Environment, *, shared: bool) -> Iterator[Contender]:
+    with etcd_server(environment.directory, name=f"etcd-{shared}") as (port, process):
         if shared:
-            with urllib.request.urlopen(f"{url}/v3/lease/grant", data=b'{"TTL":"3600"}') as response:  # noqa: S310
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/v3/lease/grant", data=b'{"TTL":"3600"}') as response:
                 lease = json.load(response)["ID"]
             load = http_load("etcd.lua", port, requests_per_pair=2, LEASE=lease)
         else:

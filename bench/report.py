@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import chart, comparison, dependencies, growth, hot_name, page_growth, renewals, waiting
+from bench import chart, comparison, dependencies, growth, hot_name, page_growth, renewals, store, waiting
 from bench.comparison import CONNECTIONS, GOALS, Comparison
 from bench.contenders import FAST_PATH
 from bench.setup import Environment
@@ -57,6 +57,12 @@ WAITING = """
 
 The time from a release to the waiter's response includes the release itself.
 """
+STORE = """
+## The store of a run
+
+Writes and reads over HTTP beside etcd's put and range (JSON gateway), in alternating turns, from a load generator in
+Python.
+"""
 GROWTH = """
 ## Growth
 
@@ -73,6 +79,7 @@ def run(environment: Environment) -> None:
     renewed = renewals.measure(environment)
     # Before `growth`, which fills the disk cache with a million rows.
     waited = waiting.measure(environment.cluster.conninfo(), environment.directory)
+    stored = store.measure(environment)
     tables = growth.measure(environment)
     pages = page_growth.measure()
     costs = [table.median("acquire") for table in tables]
@@ -90,6 +97,8 @@ def run(environment: Environment) -> None:
             *renewals.lines(renewed),
             WAITING,
             *waiting.lines(waited),
+            STORE,
+            *store.lines(stored),
             GROWTH,
             *growth.lines(tables),
             "",

@@ -29,6 +29,12 @@ campaigns = Counter(
     ("result",),
     registry=REGISTRY,
 )
+store_waiting = Gauge(
+    "octoadmin_store_waiting_requests",
+    "Requests that wait until an entry of a run's store is written.",
+    multiprocess_mode="livesum",
+    registry=REGISTRY,
+)
 server_processes = Gauge(
     "octoadmin_server_processes",
     "Server processes on this machine.",

@@ -16,6 +16,7 @@ from locks.events.history.rollup import rollup as roll_up
 from locks.events.webhooks.delivery_pool import POOL_SIZE, delivery_pool
 from locks.events.webhooks.outbox import fan_out, purge_deliveries
 from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
+from locks.runs import upkeep as runs_upkeep
 from locks.services import bulk_release, elections, login_throttle, servers, snooze
 from locks.services.stuck import count_stuck
 from locks.system_state.statement_timeout import MAINTENANCE, statement_timeout
@@ -49,7 +50,11 @@ def sweep() -> str:
     expired = run(maintenance.sweep())
     run(maintenance.purge_waiters())
     run(maintenance.recount_stale())
-    return f"{expired} expired" + (f", {sessions} sessions ended" if sessions else "")
+    changed = runs_upkeep.sweep()
+    outcome = [f"{expired} expired"]
+    outcome += [f"{sessions} sessions ended"] if sessions else []
+    outcome += [f"{changed} actors or runs ended"] if changed else []
+    return ", ".join(outcome)
 
 
 @shared_task(base=RecordedTask)
@@ -114,6 +119,7 @@ def retention() -> str:
         Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
         servers.purge(days=HEARTBEAT_DAYS)
         purge_deliveries()
+        runs_upkeep.purge(days=settings.RETENTION_DAYS)
         rooms = elections.rooms()
         idle = run(maintenance.purge_idle_locks(days=IDLE_LOCK_DAYS, short_lived_space=rooms.pk if rooms else None))
         outcome = [f"{idle} idle locks purged", f"{len(dropped)} months dropped"]

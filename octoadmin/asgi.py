@@ -20,6 +20,7 @@ from locks.api.usage_flusher import usage_flusher  # noqa: E402
 from locks.metrics import server_processes  # noqa: E402
 from locks.postgresql.connections import limit_calls  # noqa: E402
 from locks.queue.singletons import wait_queue  # noqa: E402
+from locks.runs.kv_waiting import kv_waiters  # noqa: E402
 from octoadmin.batching.application import BatchingApplication  # noqa: E402
 from octoadmin.http.asgi_types import Receive, Scope, Send  # noqa: E402
 from octoadmin.run.preload import preload  # noqa: E402
@@ -75,6 +76,7 @@ def _end_long_requests() -> None:
     application down, and these would take too long."""
     bridge.end_streams()
     _closing.add(asyncio.ensure_future(wait_queue.close()))
+    _closing.add(asyncio.ensure_future(kv_waiters.close()))
 
 
 def _on_stop_signal(callback: Callable[[], None]) -> None:
@@ -95,6 +97,7 @@ async def _stop() -> None:
     """All at once, and for no longer than STOP_SECONDS: the database may not answer."""
     stopping = (
         wait_queue.close(),
+        kv_waiters.close(),
         batching.stop(seconds=STOP_SECONDS),
         # Not on the loop, which has to send what the threads are working on.
         asyncio.to_thread(bridge.stop),

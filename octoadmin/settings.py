@@ -93,7 +93,7 @@ def _database(conninfo: str) -> dict[str, Any]:
     # A server that has vanished must not block threads.
     options.setdefault("tcp_user_timeout", 5000)
     if PREPARED_STATEMENTS:
-        # A transaction that holds a row and hangs must not block requests for ever. What the operator has set comes last.
+        # A transaction that holds a row and hangs must not block requests for ever. What the operator has set is last.
         limits = f"-c lock_timeout={LOCK_TIMEOUT} -c statement_timeout={STATEMENT_TIMEOUT}"
         options["options"] = f"{limits} {options.get('options', '')}".strip()
     return {

@@ -61,6 +61,7 @@ def pages(*names: str, access: Access, **options: Any) -> list[Page]:
 NAMED = {"name": "{lock}"}
 TOKEN = {"public_id": "{token}"}
 WEBHOOK = {"public_id": "{webhook}"}
+ONE = {"run_id": "{run}"}
 WEBHOOK_FORM = {"url": "https://hooks.example/in", "kinds": "expired"}
 
 PAGES: list[Page] = [
@@ -83,6 +84,8 @@ PAGES: list[Page] = [
     # Read-only pages.
     *pages("team", "now", "contention", "activity", "owners", "stuck", "releases", "connect", access=Access.MEMBERS),
     *pages("live", access=Access.MEMBERS_ONLY),
+    *pages("runs", access=Access.MEMBERS),
+    *pages("run", access=Access.MEMBERS, arguments=ONE),
     *pages("tokens", "team-page", "system", "activity-new-count", "tree", access=Access.MEMBERS),
     *pages("activity-export", access=Access.MEMBERS, method="POST", form={"format": "csv"}),
     *pages("event", access=Access.MEMBERS, arguments={"event_id": "{event}"}),
@@ -95,6 +98,10 @@ PAGES: list[Page] = [
     *pages("end-snooze", access=Access.OPERATORS, method="POST", arguments=NAMED, form={"fencing_token": "{snoozed}"}),
     *pages("prepare-release", access=Access.OPERATORS, method="POST"),
     *pages("confirm-release", "stop-release", access=Access.OPERATORS, method="POST", arguments={"number": "{batch}"}),
+    *pages("drain-run", "finish-run", access=Access.OPERATORS, arguments=ONE),
+    *pages("drain-run", "finish-run", "export-run", access=Access.OPERATORS, method="POST", arguments=ONE),
+    *pages("end-actor", access=Access.OPERATORS, arguments={**ONE, "actor_name": "lead"}),
+    *pages("end-actor", access=Access.OPERATORS, method="POST", arguments={**ONE, "actor_name": "lead"}),
     # For admins.
     *pages("issue-token", "team-activity", "new-invite", "new-space", "limits", "archive-space", access=Access.ADMINS),
     *pages("issue-token", "token-preview", "rename-team", "new-space", "limits", access=Access.ADMINS, method="POST"),
@@ -169,11 +176,17 @@ class Endpoint:
     # Works only with the token that created the resource; others get `another_token`.
     own: bool = False
     another_token: int = 404
+    # A second scope that it takes.
+    also: Scope | None = None
+    # Works only with the token of a run's actor; others get 403.
+    actor_only: bool = False
     # The status for a token of another team, whose space does not have the resource; 2xx if None.
     other_team: int | None = None
 
 
 READ, WRITE, HOOKS = Scope.LOCKS_READ, Scope.LOCKS_WRITE, Scope.WEBHOOKS_MANAGE
+RUNS = Scope.RUNS_MANAGE
+ONE_RUN = "runs/<uuid:run_id>"
 ONE_TOKEN = "tokens/<publicid:public_id>"
 ONE_HOOK = "webhooks/<webhookid:public_id>"
 LEASE = {"lease_id": "{lease}"}
@@ -225,6 +238,35 @@ ENDPOINTS: list[Endpoint] = [
     Endpoint(
         route="sessions/<uuid:session_id>/keepalive", path="/sessions/{session}/keepalive", method="POST",
         scope=WRITE, own=True, other_team=404,
+    ),
+    Endpoint(route="runs", path="/runs", scope=RUNS),
+    Endpoint(route="runs", path="/runs", method="POST", scope=RUNS, also=READ),
+    Endpoint(route=ONE_RUN, path="/runs/{run}", scope=RUNS, other_team=404),
+    Endpoint(route=f"{ONE_RUN}/export", path="/runs/{run}/export", scope=RUNS, other_team=404),
+    *(
+        Endpoint(route=f"{ONE_RUN}/{act}", path=f"/runs/{{run}}/{act}", method="POST", scope=RUNS, other_team=404)
+        for act in ("drain", "finish")
+    ),
+    Endpoint(
+        route=f"{ONE_RUN}/layers", path="/runs/{run}/layers", method="POST", scope=RUNS, body={"lead": "sub-9"},
+        actor_only=True, other_team=404,
+    ),
+    Endpoint(
+        route=f"{ONE_RUN}/actors", path="/runs/{run}/actors", method="POST", scope=RUNS, body={"actor_id": "worker-9"},
+        actor_only=True, other_team=404,
+    ),
+    Endpoint(
+        route=f"{ONE_RUN}/actors/<str:actor_id>", path="/runs/{run}/actors/lead", method="DELETE", scope=RUNS,
+        other_team=404,
+    ),
+    Endpoint(route="kv", path="/kv", scope=READ, actor_only=True, other_team=403),
+    Endpoint(route="kv/<lockname:path>", path="/kv/shared/1", scope=READ, actor_only=True, other_team=403),
+    Endpoint(
+        route="kv/<lockname:path>", path="/kv/shared/1", method="PUT", scope=WRITE, body={"value": 1}, actor_only=True,
+        other_team=403,
+    ),
+    Endpoint(
+        route="kv/<lockname:path>", path="/kv/shared/1", method="DELETE", scope=WRITE, actor_only=True, other_team=403,
     ),
     Endpoint(route="webhooks", path="/webhooks", scope=HOOKS),
     Endpoint(route="webhooks", path="/webhooks", method="POST", scope=HOOKS, body={"url": "https://hooks.example/in"}),

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from bench import growth, pages, pgbench, waiting
+from bench import growth, pages, pgbench, store, waiting
 from bench.comparison import Comparison, Result
-from bench.contenders import DRF_PATH, ETCD, FAST_PATH, SPECS
+from bench.contenders import DRF_PATH, ETCD, FAST_PATH, SPECS, octoadmin_server
 from bench.report import goal_lines
 from bench.samples import Sample
 from bench.setup import create_token
@@ -42,6 +42,24 @@ def test_the_engine_is_measured_alone(tmp_path):
     assert sample.pairs_per_second > 1
     assert sample.failed == 0
     assert Event.objects.filter(kind="released", lock_name__startswith="job-1000").exists()
+
+
+def test_the_store_is_measured(monkeypatch, tmp_path):
+    monkeypatch.setattr(store, "KEYS", 3)
+    monkeypatch.setattr(store, "STATEMENTS", 2)
+    monkeypatch.setattr(store, "SIZES", (100, 20_000))
+    monkeypatch.setattr(store, "CONNECTIONS", 2)
+    create_token("bench")
+    measured = store.Measured()
+    with octoadmin_server(os.environ["DATABASE_URL"], tmp_path) as (port, _process):
+        token = store.start_run()
+        requests = store.octoadmin_requests(token)
+        for operation in ("set", "get"):
+            rate = asyncio.run(store.load(port, requests[operation], seconds=0.5))
+            measured.rates["octoadmin", operation] = [rate]
+    store.measure_growth(measured, token)
+    lines = list(store.lines(measured))
+    assert [line.split("|")[1].strip() for line in lines if line.startswith(("| get", "| set"))] == ["get", "set"] * 2
 
 
 def test_growth_is_measured(monkeypatch):

@@ -22,7 +22,7 @@ DOCUMENTS = sorted(
     for path in PROJECT.glob(f"{folder}/*.md")
 )
 
-SCOPES = ("locks:read", "locks:write", "webhooks:manage")
+SCOPES = ("locks:read", "locks:write", "webhooks:manage", "runs:manage")
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -51,7 +51,7 @@ def test_the_commands_of_the_readme_work(server, space):
     assert '"owner":"agent-7"' in output
 
 
-GUIDES = ["dashboard", "leases", "namespaces", "operation", "people", "tokens", "watching", "webhooks"]
+GUIDES = ["dashboard", "leases", "namespaces", "operation", "people", "runs", "tokens", "watching", "webhooks"]
 
 
 @pytest.mark.parametrize("document", [f"docs/{guide}.md" for guide in GUIDES])

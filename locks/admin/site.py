@@ -26,8 +26,11 @@ from locks.models import (
     Heartbeat,
     HoldBaseline,
     Invite,
+    Layer,
     Lock,
     Membership,
+    Run,
+    RunActor,
     Server,
     Session,
     Snooze,
@@ -109,7 +112,7 @@ class TokenAdmin(ReadOnlyAdmin):
     list_display = ("name", "public_id", "space", "scopes", "expires_at", "revoked_at", "last_used_at")
     list_select_related = ("space__team",)
     search_fields = ("name", "public_id__startswith")
-    exclude = ("digest",)
+    exclude = ("digest", "actor_session_id")
 
 
 @admin.register(Lock)
@@ -162,6 +165,32 @@ class WaiterAdmin(PrefixSearchAdmin):
     list_display = ("name", "owner", "space", "enqueued_at", "deadline_at")
     list_select_related = ("space__team",)
     exclude = ("lease_id", "session_id", "bound_session_id", "idempotency_digest", "request_digest")
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    """Drained and finished in the dashboard."""
+
+    list_display = ("name", "space", "state", "created_at", "finished_at", "finish_reason")
+    list_select_related = ("space__team",)
+    list_filter = ("state", "space")
+    ordering = ("-created_at",)
+
+
+@admin.register(Layer)
+class LayerAdmin(ReadOnlyAdmin):
+    list_display = ("name", "run", "depth", "read_down", "kv_keys", "kv_bytes")
+    list_select_related = ("run",)
+
+
+@admin.register(RunActor)
+class RunActorAdmin(ReadOnlyAdmin):
+    """The id of its session is a secret of the actor."""
+
+    list_display = ("name", "run", "layer", "role", "token", "created_at", "ended_at", "end_reason")
+    list_select_related = ("run", "layer", "token")
+    exclude = ("session_id",)
+    ordering = ("-id",)
 
 
 @admin.register(Heartbeat)

@@ -20,8 +20,9 @@ from locks.api.errors import ApiError, authentication_failed, internal_error, ov
 from locks.api.exceptions import respond, to_api_error
 from locks.api.lease_options import lease_options
 from locks.api.limits import limits
-from locks.api.parsing import MAX_BODY, name_in_path, parse_body
+from locks.api.parsing import MAX_BODY, check_names, name_in_path, parse_body
 from locks.api.responses import AnyOutcome
+from locks.api.run_names import show_names, stored_name
 from locks.api.usage_counters import usage_counters
 from locks.api.usage_flusher import usage_flusher
 from locks.engine.execution import Unavailable
@@ -29,6 +30,9 @@ from locks.engine.names import Rules
 from locks.engine.retry import RetriesExhausted
 from locks.engine.verdicts import Verdict
 from locks.models import Space
+from locks.runs.counters import actor_counters
+from locks.runs.identities import known_identity
+from locks.runs.names import PREFIXES
 from locks.services.teams import NotAllowed
 from locks.token_format import PresentedToken
 
@@ -115,11 +119,17 @@ class LockApiView(ApiView):
         spaces = Space.objects.filter(tokens__digest=presented(request).digest)
         return cache(lambda: spaces.values_list("namespaces", flat=True).first() or {})
 
-    def name(self, request: Request, text: str) -> str:
-        return name_in_path(text, self.rules(request))
-
     def body(self, request: Request, decoder: "msgspec.json.Decoder[Message]") -> Message:
         return parse_body(request._request, decoder, max_size=self.max_body)
+
+    def lock_name(self, request: Request, text: str, *, to_acquire: bool = False) -> str:
+        """The stored name of the lock in a path."""
+        name = name_in_path(text, self.rules(request))
+        return stored_name(name, presented(request).digest, to_acquire=to_acquire)
+
+    def lock_names(self, request: Request, names: list[str], *, to_acquire: bool = False) -> list[str]:
+        digest = presented(request).digest
+        return [stored_name(name, digest, to_acquire=to_acquire) for name in check_names(names, self.rules(request))]
 
     def lease_options(self, request: Request, body: schemas.LeaseOptions) -> dict[str, Any]:
         return lease_options(body, idempotency_key=request.META.get("HTTP_IDEMPOTENCY_KEY"))
@@ -134,6 +144,7 @@ class LockApiView(ApiView):
             agent=request.META.get("HTTP_USER_AGENT", ""),
         )
         structlog.contextvars.bind_contextvars(team=team_of(space_id))
+        show_names((outcome,), token.digest)
 
 
 def record_use(outcome: AnyOutcome, *, digest: bytes, address: str | None, agent: str, waits: bool = False) -> int:
@@ -145,9 +156,22 @@ def record_use(outcome: AnyOutcome, *, digest: bytes, address: str | None, agent
         raise authentication_failed()
     if not waits:
         usage_counters.count((outcome,))
+    if outcome.name is not None and outcome.name.startswith(_ACTORS_NAMES):
+        _count_for_actor(outcome, digest)
     limits.set_rate(digest, space_id=space_id, requests_per_second=outcome.requests_per_second)
     usage_flusher.record(digest=digest, space_id=space_id, address=address, agent=agent)
     return space_id
+
+
+# Locks of a run, and paths of its store.
+_ACTORS_NAMES = (*PREFIXES, "/")
+
+
+def _count_for_actor(outcome: AnyOutcome, digest: bytes) -> None:
+    actor = known_identity(digest)
+    if actor is not None and outcome.name is not None:
+        count = actor_counters.count_kv if outcome.name.startswith("/") else actor_counters.count_lease
+        count(actor.id, outcome.verdict)
 
 
 def no_content() -> HttpResponse:

@@ -7,7 +7,7 @@ import os
 import time
 from enum import StrEnum
 from secrets import token_hex
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import msgspec
 
@@ -26,6 +26,8 @@ class Code(StrEnum):
     SESSION_EXPIRED = "session_expired"
     POSITION_EXPIRED = "position_expired"
     CONFLICT = "conflict"
+    RUN_DRAINING = "run_draining"
+    STORE_LIMIT_EXCEEDED = "store_limit_exceeded"
     LOCK_LIMIT_EXCEEDED = "lock_limit_exceeded"
     CAPACITY_EXCEEDED = "capacity_exceeded"
     RATE_LIMITED = "rate_limited"
@@ -46,6 +48,8 @@ _TITLES = {
     Code.SESSION_EXPIRED: "Session expired",
     Code.POSITION_EXPIRED: "Position expired",
     Code.CONFLICT: "Conflict",
+    Code.RUN_DRAINING: "Run draining",
+    Code.STORE_LIMIT_EXCEEDED: "Store limit exceeded",
     Code.LOCK_LIMIT_EXCEEDED: "Lock limit exceeded",
     Code.CAPACITY_EXCEEDED: "Capacity exceeded",
     Code.RATE_LIMITED: "Rate limit exceeded",
@@ -55,13 +59,15 @@ _TITLES = {
 
 
 class ErrorBody(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The body of every error response."""
+    """The body of every error response. `current_version` comes with a 412, `which` with `store_limit_exceeded`."""
 
     error: str
     code: Code
     details: str
     request_id: str
     retry_after_ms: int | None = None
+    current_version: int | None = None
+    which: Literal["value", "total", "keys"] | None = None
 
 
 class ApiError(Exception):
@@ -75,6 +81,8 @@ class ApiError(Exception):
         *,
         retry_after_ms: int | None = None,
         headers: dict[str, str] | None = None,
+        current_version: int | None = None,
+        which: Literal["value", "total", "keys"] | None = None,
     ) -> None:
         super().__init__(details)
         self.status = status
@@ -82,6 +90,8 @@ class ApiError(Exception):
         self.details = details
         self.retry_after_ms = retry_after_ms
         self._headers = headers or {}
+        self._current_version = current_version
+        self._which = which
 
     def body(self, *, request_id: str) -> bytes:
         return msgspec.json.encode(
@@ -91,6 +101,8 @@ class ApiError(Exception):
                 details=self.details,
                 request_id=request_id,
                 retry_after_ms=self.retry_after_ms,
+                current_version=self._current_version,
+                which=self._which,
             )
         )
 

@@ -20,6 +20,7 @@ from locks.api.parsing import invalid_ttl
 from locks.engine import results
 from locks.engine.verdicts import Verdict
 from locks.models.space import LockPolicy
+from locks.runs import kv
 
 # Bounds of retry_after_ms for a held lock: not later than its expiry, and often enough to notice a release.
 MAX_RETRY_MS = 5_000
@@ -45,6 +46,9 @@ AnyOutcome: TypeAlias = (
     | results.SessionRow
     | results.KeptAlive
     | results.SessionEnded
+    | kv.KvFound
+    | kv.KvWritten
+    | kv.KvListed
 )
 
 
@@ -102,6 +106,21 @@ _ERRORS: dict[str, tuple[int, Code, str]] = {
         409,
         Code.CONFLICT,
         "This Idempotency-Key was used for another request. Use a new key for a new request.",
+    ),
+    Verdict.RUN_DRAINING: (
+        409,
+        Code.RUN_DRAINING,
+        "The run is draining: renew and release what you hold, and finish. It grants no new leases.",
+    ),
+    Verdict.NO_ACTOR: (
+        403,
+        Code.FORBIDDEN,
+        "Only the token of a run's actor has a store. Start a run, and use the token that its actor gets.",
+    ),
+    Verdict.NO_LAYER: (
+        404,
+        Code.NOT_FOUND,
+        "There is no such layer below yours, or it was created without read_down.",
     ),
     Verdict.FENCING_MISMATCH: (
         409,

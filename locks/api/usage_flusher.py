@@ -18,6 +18,7 @@ from locks.api.usage_counters import usage_counters
 from locks.engine.execution import Unavailable, run
 from locks.engine.operations import count_live
 from locks.events.history.rollup import add_usage
+from locks.runs.counters import actor_counters
 from locks.services import servers
 
 FLUSH_SECONDS = 1.0
@@ -62,6 +63,7 @@ class UsageFlusher:
             run(count_live(sorted(spaces)))
         if counts := usage_counters.take():
             run(add_usage(counts))
+        actor_counters.flush()
         for use in uses.values():
             self._write(use)
 

@@ -9,6 +9,7 @@ import structlog
 
 from locks.api import responses
 from locks.api.errors import ApiError, Code, overloaded, unavailable
+from locks.api.run_names import names_shown_to
 from locks.api.usage_counters import usage_counters
 from locks.async_responses import DeferredResponse, Receive, Resolve, wait_for_disconnect
 from locks.engine import requests, results
@@ -27,6 +28,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 def wait_for_turn(request: requests.Acquire, *, wait_seconds: float, waiter_id: int | None = None) -> Resolve:
     """`waiter_id` is the place that the request has in the queue already."""
+    show = names_shown_to(request.digest, (request.name,))
 
     async def resolve(receive: Receive) -> tuple[int, bytes]:
         waited = await _wait(
@@ -36,6 +38,7 @@ def wait_for_turn(request: requests.Acquire, *, wait_seconds: float, waiter_id: 
             ),
         )
         _count(waited, (waited.result,), name=request.name)
+        show((waited.result,))
         message = responses.acquired(waited.result, waited_ms=waited.waited_ms, position=waited.position)
         return responses.status_of(message), _encode(message)
 
@@ -47,12 +50,15 @@ def defer_acquire(request: requests.Acquire, *, wait_seconds: float) -> Deferred
 
 
 def defer_acquire_all(request: requests.AcquireAll, *, wait_seconds: float) -> DeferredResponse:
+    show = names_shown_to(request.digest, request.names)
+
     async def resolve(receive: Receive) -> tuple[int, bytes]:
         waited = await _wait(
             receive,
             lambda disconnected: wait_queue.acquire_all(request, wait_seconds=wait_seconds, disconnected=disconnected),
         )
         _count(waited, waited.result, name=None)
+        show(waited.result)
         message = responses.acquired_all(waited.result, waited_ms=waited.waited_ms, position=waited.position)
         return 200, _encode(message)
 

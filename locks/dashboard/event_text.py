@@ -50,6 +50,13 @@ _ICONS: dict[str, str] = {
     EventKind.WEBHOOK_REPLAYED: "webhook",
     EventKind.WEBHOOK_DELETED: "webhook",
     EventKind.HISTORY_EXPORTED: "activity",
+    EventKind.RUN_STARTED: "runs",
+    EventKind.RUN_DRAINED: "runs",
+    EventKind.RUN_FINISHED: "runs",
+    EventKind.RUN_EXPORTED: "runs",
+    EventKind.LAYER_CREATED: "runs",
+    EventKind.ACTOR_JOINED: "person",
+    EventKind.ACTOR_ENDED: "person",
 }
 
 
@@ -100,7 +107,9 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"Session of {owner} expired{held}"
         case EventKind.HISTORY_EXPORTED:
             return f"{event.actor_name} exported the history"
-    sentence = describe_team_event(event) or _describe_bulk_release(event) if isinstance(event, Event) else None
+    sentence = None
+    if isinstance(event, Event):
+        sentence = describe_team_event(event) or _describe_bulk_release(event) or _describe_run(event)
     return sentence or f"{event.actor_name}: {humanize_kind(event.kind)}"
 
 
@@ -116,6 +125,27 @@ def _describe_bulk_release(event: Event) -> str | None:
             return f"{event.actor_name} stopped it: {done}, {detail.get('left', 0)} not attempted"
         case EventKind.BULK_RELEASE_FINISHED:
             return f"Release started by {event.actor_name} finished: {done}"
+    return None
+
+
+def _describe_run(event: Event) -> str | None:
+    detail = event.detail or {}
+    run = isolate(str(detail.get("run", "a run")))
+    match event.kind:
+        case EventKind.RUN_STARTED:
+            return f"{event.actor_name} started {run}"
+        case EventKind.RUN_DRAINED:
+            return f"{event.actor_name} drained {run}"
+        case EventKind.RUN_FINISHED:
+            return f"{event.actor_name} finished {run}"
+        case EventKind.RUN_EXPORTED:
+            return f"{event.actor_name} exported {run}"
+        case EventKind.LAYER_CREATED:
+            return f"{event.actor_name} added the layer {isolate(str(detail.get('layer', '')))} to {run}"
+        case EventKind.ACTOR_JOINED:
+            return f"{isolate(event.owner)} joined {run} as {detail.get('role', 'actor')}"
+        case EventKind.ACTOR_ENDED:
+            return f"{isolate(event.owner)} left {run}"
     return None
 
 

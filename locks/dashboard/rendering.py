@@ -43,6 +43,7 @@ class Page:
 PAGES: tuple[Page, ...] = (
     Page(key="now", label="Now", icon="now", shortcut="n"),
     Page(key="owners", label="Owners", icon="people", shortcut="o"),
+    Page(key="runs", label="Runs", icon="runs", shortcut="r"),
     Page(key="stuck", label="Stuck", icon="stuck", shortcut="s", badge=lambda space_context: space_context.stuck),
     Page(key="contention", label="Contention", icon="contention", shortcut="c"),
     Page(key="activity", label="Activity", icon="activity", shortcut="a"),

@@ -13,6 +13,7 @@ from locks.dashboard.durations import humanize, humanize_ms
 from locks.dashboard.metadata import chips
 from locks.dashboard.untrusted_text import visible
 from locks.engine.names import NAMESPACE
+from locks.runs.queries import short_name
 
 register = template.Library()
 
@@ -24,6 +25,9 @@ register.filter("describe_event", event_text.describe_event)
 register.filter("event_icon", event_text.event_icon)
 register.filter("chips", chips)
 register.filter("visible", visible)
+
+
+register.filter("short_name", short_name)
 
 
 @register.simple_tag

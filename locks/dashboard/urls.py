@@ -20,6 +20,7 @@ from locks.dashboard.namespaces import views as namespaces
 from locks.dashboard.now import views as now
 from locks.dashboard.owners import views as owners
 from locks.dashboard.reauthentication import views as reauthentication
+from locks.dashboard.runs import views as runs
 from locks.dashboard.social_accounts import views as social_accounts
 from locks.dashboard.spaces import views as spaces
 from locks.dashboard.stuck import views as stuck
@@ -113,6 +114,12 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/connect", connect.connect, name="connect"),
     path("<slug:team>/<slug:space>/system", system.system, name="system"),
     path("<slug:team>/<slug:space>/owners", owners.owners, name="owners"),
+    path("<slug:team>/<slug:space>/runs", runs.runs, name="runs"),
+    path("<slug:team>/<slug:space>/runs/<uuid:run_id>", runs.run, name="run"),
+    path("<slug:team>/<slug:space>/runs/<uuid:run_id>/export", runs.export, name="export-run"),
+    path("<slug:team>/<slug:space>/runs/<uuid:run_id>/drain", runs.drain, name="drain-run"),
+    path("<slug:team>/<slug:space>/runs/<uuid:run_id>/finish", runs.finish, name="finish-run"),
+    path("<slug:team>/<slug:space>/runs/<uuid:run_id>/actors/<str:actor_name>/end", runs.end_actor, name="end-actor"),
     path("<slug:team>/<slug:space>/stuck", stuck.stuck, name="stuck"),
     path("<slug:team>/<slug:space>/releases", bulk_release.releases, name="releases"),
     path("<slug:team>/<slug:space>/releases/prepare", bulk_release.prepare, name="prepare-release"),

@@ -100,6 +100,14 @@ def end_session(request: requests.SessionRef) -> Operation[results.SessionEnded]
     return results.SessionEnded(row.verdict, request.session_id, row.now, row.space_id, row.requests_per_second)
 
 
+def end_sessions(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
+    """Ends sessions for an actor that was authorised before, each with a reason and all locks bound to it, in one
+    statement. Returns results in batch order."""
+    for index, request in enumerate(batch):
+        request.index = index
+    return (yield statements.END_AND_HAND_OVER, [encode(batch)])
+
+
 def enqueue(batch: Sequence[requests.Enqueue]) -> Operation[list[results.Enqueued]]:
     """A place in the queue for each. If the verdict is `retry`, acquire has the answer; if it is `row_locked`, the
     request has to come back with its `waiter_id`; if the lock `is_free`, it has to be handed over."""

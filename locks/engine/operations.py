@@ -63,7 +63,7 @@ def _released(row: results.EndedAndHandedOver) -> results.Released:
     )  # fmt: skip
 
 
-def _run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -> Operation[list[Result]]:
+def run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -> Operation[list[Result]]:
     """Runs rounds until every request has its result."""
     decided: dict[int, Result] = {}
     pending = list(range(len(batch)))
@@ -77,7 +77,7 @@ def _run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -
                 index = pending[row.index]
                 request = cast(requests.Acquire, batch[index])
                 request.is_alone = True
-                (decided[index],) = yield from _run_batch(statement, [request])
+                (decided[index],) = yield from run_batch(statement, [request])
             elif row.verdict == Verdict.NEEDS_HANDOVER:
                 handovers.append(pending[row.index])
             else:
@@ -98,15 +98,15 @@ def _run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -
 def acquire(batch: Sequence[requests.Acquire]) -> Operation[list[results.Acquired]]:
     if len(batch) == 1:
         batch[0].is_alone = True
-    return _run_batch(statements.ACQUIRE, batch)
+    return run_batch(statements.ACQUIRE, batch)
 
 
 def renew(batch: Sequence[requests.Renew]) -> Operation[list[results.Renewed]]:
-    return _run_batch(statements.RENEW, batch)
+    return run_batch(statements.RENEW, batch)
 
 
 def release(batch: Sequence[requests.Release]) -> Operation[list[results.Released]]:
-    return _run_batch(statements.RELEASE, batch)
+    return run_batch(statements.RELEASE, batch)
 
 
 def force_release(batch: Sequence[requests.ForceRelease]) -> Operation[list[results.ForceReleased]]:
@@ -114,7 +114,7 @@ def force_release(batch: Sequence[requests.ForceRelease]) -> Operation[list[resu
 
 
 def inspect(batch: Sequence[requests.Inspect]) -> Operation[list[results.Inspected]]:
-    return _run_batch(statements.INSPECT, batch)
+    return run_batch(statements.INSPECT, batch)
 
 
 def check(request: requests.Check) -> Operation[list[results.Checked]]:
@@ -163,7 +163,8 @@ def listing(request: requests.Listing) -> Operation[list[results.Listed]]:
     return (
         yield statements.LIST_LOCKS,
         [request.digest, request.prefix, request.owner, request.status, request.limit, request.after_name,
-         request.after_time or "-infinity", request.sort],
+         request.after_time or "-infinity", request.sort,
+         None if request.visible_run_names is None else list(request.visible_run_names)],
     )  # fmt: skip
 
 
@@ -177,7 +178,7 @@ def open_session(request: requests.OpenSession) -> Operation[results.SessionRow]
 
 
 def keep_alive(batch: Sequence[requests.SessionRef]) -> Operation[list[results.KeptAlive]]:
-    return _run_batch(statements.KEEP_ALIVE, batch)
+    return run_batch(statements.KEEP_ALIVE, batch)
 
 
 def sessions(*, digest: str, session_id: UUID | None = None, limit: int = 1000) -> Operation[list[results.SessionRow]]:

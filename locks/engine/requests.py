@@ -102,8 +102,8 @@ class Release(Caller):
 class EndAndHandOver(Caller, kw_only=True):
     """Ends a lease that is over and hands the lock over; with an `end_mode`, also one that is not over. By a token
     for its own space or, without a digest, by an actor that was authorised for `space_id` before. With end_mode
-    `session`, alone in its batch, a session and all locks bound to it. If it `serves_queue`, the name is of a namespace
-    of `space_id` and is handed over if it is its turn in the space."""
+    `session`, which all requests of the batch must have, a session and all locks bound to it. If it `serves_queue`, the
+    name is of a namespace of `space_id` and is handed over if it is its turn in the space."""
 
     name: str = ""
     session_id: UUID | None = None
@@ -144,6 +144,8 @@ class SessionRef(Caller, kw_only=True):
 class Listing(msgspec.Struct, kw_only=True, frozen=True):
     digest: str
     prefix: str = ""
+    # For a run's actor: of all names that belong to runs and layers, only those that start with one of these.
+    visible_run_names: tuple[str, ...] | None = None
     owner: str | None = None
     status: str = "held"
     sort: str = "name"

@@ -29,6 +29,7 @@ _FILES = (
     "auth",
     "idempotency_key_in_use",
     "effective_expiry",
+    "kv_auth",
     "lease_times",
     "acl",
     "namespaces",

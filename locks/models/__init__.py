@@ -6,6 +6,7 @@ from locks.models.hold_baseline import HoldBaseline, StuckCount
 from locks.models.invite import Invite
 from locks.models.lock import Lock
 from locks.models.login_throttle import KnownNetwork, LoginThrottle
+from locks.models.run import KvEncoding, KvEntry, Layer, Run, RunActor, RunActorRole, RunDump, RunState
 from locks.models.server import Server
 from locks.models.session import Session
 from locks.models.snooze import Snooze
@@ -36,11 +37,19 @@ __all__ = [
     "Invite",
     "ItemOutcome",
     "KnownNetwork",
+    "KvEncoding",
+    "KvEntry",
+    "Layer",
     "Lock",
     "LoginThrottle",
     "Measure",
     "Membership",
     "Role",
+    "Run",
+    "RunActor",
+    "RunActorRole",
+    "RunDump",
+    "RunState",
     "Scope",
     "Server",
     "ServerProcess",

@@ -59,6 +59,13 @@ class EventKind(models.TextChoices):
     BULK_RELEASE_STARTED = "bulk_release_started"
     BULK_RELEASE_STOPPED = "bulk_release_stopped"
     BULK_RELEASE_FINISHED = "bulk_release_finished"
+    RUN_STARTED = "run_started"
+    RUN_DRAINED = "run_drained"
+    RUN_FINISHED = "run_finished"
+    RUN_EXPORTED = "run_exported"
+    LAYER_CREATED = "layer_created"
+    ACTOR_JOINED = "actor_joined"
+    ACTOR_ENDED = "actor_ended"
     SNOOZED = "snoozed"
     SNOOZE_ENDED = "snooze_ended"
 

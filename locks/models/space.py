@@ -103,6 +103,11 @@ class Space(models.Model):
     lock_policy = models.CharField(max_length=7, choices=LockPolicy, db_default=LockPolicy.WARN)
     # Until then requests may wait for names of namespaces. Without any, a release need not look for them.
     namespace_queue_until = models.DateTimeField(null=True, blank=True, editable=False)
+    viewers_see_peer_values = models.BooleanField(
+        db_default=False,
+        default=False,
+        help_text="Whether viewers see the values that actors of a run keep under /peer. Operators and admins do.",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     archived_at = models.DateTimeField(null=True, blank=True, editable=False)
 

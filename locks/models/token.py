@@ -18,12 +18,14 @@ class Scope(models.TextChoices):
     AUDIT_READ = "audit:read"
     WEBHOOKS_MANAGE = "webhooks:manage"
     TOKENS_MANAGE = "tokens:manage"
+    RUNS_MANAGE = "runs:manage"
 
 
 PRESETS: dict[str, tuple[Scope, ...]] = {
     "worker": (Scope.LOCKS_READ, Scope.LOCKS_WRITE),
     "observer": (Scope.LOCKS_READ, Scope.AUDIT_READ),
     "operator-bot": (Scope.LOCKS_READ, Scope.LOCKS_FORCE, Scope.AUDIT_READ),
+    "orchestrator": (Scope.LOCKS_READ, Scope.LOCKS_WRITE, Scope.RUNS_MANAGE),
 }
 
 
@@ -35,6 +37,10 @@ class TokenQuerySet(models.QuerySet["Token"]):
     def valid(self) -> Self:
         """Tokens that the API accepts now. The SQL view octo_live_token states the same rule for the engine."""
         return self.active().filter(space__archived_at=None)
+
+    def issued(self) -> Self:
+        """Tokens that a person or program has issued. Those of a run's actors are listed with their run."""
+        return self.filter(actor_session_id=None)
 
 
 class Token(models.Model):
@@ -62,6 +68,10 @@ class Token(models.Model):
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     last_used_address = models.GenericIPAddressField(null=True, blank=True, editable=False)
     last_used_agent = models.CharField(max_length=200, blank=True, default="", editable=False)
+    # Of the token of a run's actor: the session that all of its leases end with, and whether its run accepts no new
+    # leases. They are here, and not only with the actor and the run, because every acquire reads this row.
+    actor_session_id = models.UUIDField(null=True, blank=True, editable=False)
+    is_draining = models.BooleanField(db_default=False, editable=False)
 
     objects = TokenQuerySet.as_manager()
 

@@ -37,7 +37,7 @@ class Expiry(Enum):
     NEVER = "never"
 
 
-def _create(
+def create(
     *,
     space: Space,
     name: str,
@@ -45,7 +45,10 @@ def _create(
     prefixes: Sequence[str],
     expires_at: datetime | None,
     created_by: User | None,
+    actor_session_id: UUID | None = None,
+    is_draining: bool = False,
 ) -> tuple[str, Token]:
+    """Neither checks nor records anything: for `issue`, `rotate`, and the actors of a run."""
     plaintext = token_format.generate(settings.CELL)
     token = Token.objects.create(
         space=space,
@@ -56,6 +59,8 @@ def _create(
         prefixes=list(dict.fromkeys(prefixes)),
         expires_at=expires_at,
         created_by=created_by,
+        actor_session_id=actor_session_id,
+        is_draining=is_draining,
     )
     return plaintext, token
 
@@ -103,7 +108,7 @@ def issue(
             expiry = clock.now() + DEFAULT_LIFETIME
         case _:
             expiry = expires_at
-    plaintext, token = _create(
+    plaintext, token = create(
         space=space, name=name, scopes=scopes, prefixes=prefixes, expires_at=expiry, created_by=created_by
     )
     record(EventKind.TOKEN_ISSUED, actor=actor, space=space, token=token, detail=_detail(token))
@@ -140,7 +145,7 @@ def rotate(*, actor: Actor, token: Token, overlap: timedelta, lifetime: timedelt
     old.expires_at = min(old.expires_at, overlap_end) if old.expires_at else overlap_end
     old.rotated_at = now
     old.save(update_fields=["expires_at", "rotated_at"])
-    plaintext, new = _create(
+    plaintext, new = create(
         space=old.space,
         name=old.name,
         scopes=old.scopes,

@@ -27,6 +27,8 @@ _QUERY = """
            (SELECT greatest(0, extract(epoch FROM clock_timestamp() - min(next_sweep_at))) FROM octo_lock
             WHERE lease_id IS NOT NULL),
            (SELECT json_agg(run ORDER BY name) FROM octo_task_run AS run),
+           (SELECT count(*) FROM octo_run WHERE finished_at IS NULL),
+           (SELECT count(*) FROM octo_run_actor WHERE ended_at IS NULL),
            clock_timestamp()
 """
 
@@ -51,6 +53,9 @@ class Counters:
     # How long the lease that the sweep must process next has been due.
     sweep_lag_seconds: float
     runs: list[LatestRun]
+    # Runs of agents that have not finished, and their actors.
+    unfinished_runs: int
+    present_actors: int
     server_time: datetime
 
     @property
@@ -63,13 +68,15 @@ def _fetch() -> Counters:
     check_connection(seconds=ANSWER_TIMEOUT)
     with connection.cursor() as cursor:
         cursor.execute(_QUERY)
-        live_locks, spaces, names, seen, sweep_lag, runs, server_time = cursor.fetchone()
+        live_locks, spaces, names, seen, sweep_lag, runs, agent_runs, actors, server_time = cursor.fetchone()
     return Counters(
         live_locks=int(live_locks),
         spaces=spaces,
         heartbeats=dict(zip(names, seen, strict=True)),
         sweep_lag_seconds=float(sweep_lag or 0),
         runs=msgspec.convert(runs or [], list[LatestRun]),
+        unfinished_runs=agent_runs,
+        present_actors=actors,
         server_time=server_time,
     )
 

@@ -13,9 +13,11 @@ from django.db import connections
 from locks.api.base_view import record_use, team_of
 from locks.api.errors import ApiError, internal_error, new_request_id, overloaded, unavailable
 from locks.api.limits import limits
+from locks.api.run_names import names_shown_to
 from locks.api.waiting import NOT_ACQUIRED, wait_for_turn
 from locks.engine.execution import Unavailable
 from locks.queue.singletons import wait_queue
+from locks.runs.names import PREFIXES
 from octoadmin.batching.batcher import Batcher, Failed, RolledBack
 from octoadmin.batching.head import Fallback, Reason, RequestHead, Unauthenticated, parse_head
 from octoadmin.batching.operations import OPERATIONS, Operation, find_operation
@@ -119,6 +121,8 @@ class FastRequest:
             waits = wait_seconds > 0 and result.verdict in NOT_ACQUIRED
             space_id = result.space_id
             record_use(result, digest=head.token.digest, address=head.address, agent=head.user_agent, waits=waits)
+            if result.name is not None and result.name.startswith(PREFIXES):
+                names_shown_to(head.token.hex_digest, (result.name,))((result,))
             if waits:
                 kind = "waiting"
                 status = await send_deferred(

@@ -12,20 +12,28 @@ from locks.api.base_view import LockApiView
 from locks.api.errors import ApiError
 from locks.api.lease_options import lease_options
 from locks.api.parsing import check_name, check_ttl, decoder
+from locks.api.run_names import actor_stored_name
+from locks.api.views import kv as store
 from locks.api.views import leases
 from locks.engine import requests, statements
 from locks.engine.names import VERBS, is_canonical
 from locks.engine.statements import Statement
 from locks.queue.singletons import wait_queue
+from locks.runs import kv
+from locks.runs.identities import Identity, known_identity
+from locks.runs.kv_paths import AccessDenied, InvalidPath, KvPath, check_access, parse_path
+from locks.runs.names import PREFIXES
 from octoadmin.batching.head import Fallback, Reason, RequestHead
 
 _ROOT = b"/locks/"
+_STORE_ROOT = b"/kv/"
 _VERBS = frozenset(verb.encode() for verb in VERBS)
 
 _encode = msgspec.json.Encoder().encode
 _ACQUIRE = decoder(schemas.AcquireBody)
 _RENEW = decoder(schemas.RenewBody)
 _RELEASE = decoder(schemas.ReleaseBody)
+_PUT_ENTRY = decoder(store.PutBody)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +56,7 @@ class Operation:
             name = (unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name).decode()
             if not is_canonical(name):
                 raise Fallback(Reason.VALUES)
-            return self.to_request(check_name(name, dict), head, request_id, body)
+            return self.to_request(_stored_name(check_name(name, dict), head), head, request_id, body)
         except (ApiError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise Fallback(Reason.VALUES) from None
 
@@ -56,6 +64,16 @@ class Operation:
         """Raises ApiError."""
         status, message = self.to_message(result)
         return status, _encode(message)
+
+
+def _stored_name(name: str, head: RequestHead) -> str:
+    """Of an actor that this process knows. Django looks up the others, and refuses those that are none."""
+    if not name.startswith(PREFIXES):
+        return name
+    actor = known_identity(head.token.digest)
+    if actor is None:
+        raise Fallback(Reason.VALUES)
+    return actor_stored_name(actor, name)
 
 
 def _acquire(name: str, head: RequestHead, request_id: str, body: bytes) -> tuple[Any, int]:
@@ -122,17 +140,59 @@ def _inspected(result: Any) -> tuple[int, Any]:
     return 200, responses.inspected(result)
 
 
+class StoreOperation(Operation):
+    """Of the store of an actor's layer. `raw_name` is the path, with its first slash."""
+
+    def request(self, raw_name: bytes, head: RequestHead, request_id: str, body: bytes) -> tuple[Any, int]:
+        actor = known_identity(head.token.digest)
+        if actor is None or b"%" in raw_name:
+            raise Fallback(Reason.VALUES)
+        try:
+            path = parse_path(raw_name.decode(), caller=actor.name)
+            return self._to_request(actor, path, head, request_id, body), 0
+        except (ApiError, InvalidPath, AccessDenied, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise Fallback(Reason.VALUES) from None
+
+    def _to_request(self, actor: Identity, path: KvPath, head: RequestHead, request_id: str, body: bytes) -> Any:
+        caller: dict[str, Any] = {"digest": head.token.hex_digest, "request_id": request_id, "address": head.address}
+        if self.method == "GET":
+            check_access(actor, path, action="read")
+            return kv.KvGet(path=path.text, **caller)
+        message = _PUT_ENTRY.decode(body)
+        check_access(actor, path, action="write", override=message.override)
+        return store.put_request(path, message, **caller)
+
+
+def _found(result: Any) -> tuple[int, Any]:
+    responses.raise_api_error(result, scope="locks:read")
+    return 200, store.entry(result)
+
+
+def _written(result: Any) -> tuple[int, Any]:
+    responses.raise_api_error(result, scope="locks:write")
+    return 200, store.written(result)
+
+
+def _no_lock(name: str, head: RequestHead, request_id: str, body: bytes) -> tuple[Any, int]:
+    raise Fallback(Reason.VALUES)
+
+
 ACQUIRE = Operation("acquire", "POST", leases.AcquireView, statements.ACQUIRE, _acquire, _acquired)
 RENEW = Operation("renew", "POST", leases.RenewView, statements.RENEW, _renew, _renewed)
 RELEASE = Operation("release", "POST", leases.ReleaseView, statements.RELEASE, _release, _released)
 INSPECT = Operation("inspect", "GET", leases.LockView, statements.INSPECT, _inspect, _inspected)
-OPERATIONS = (ACQUIRE, RENEW, RELEASE, INSPECT)
+GET_ENTRY = StoreOperation("get_entry", "GET", store.EntryView, kv.GET, _no_lock, _found)
+PUT_ENTRY = StoreOperation("put_entry", "PUT", store.EntryView, kv.PUT, _no_lock, _written)
+OPERATIONS = (ACQUIRE, RENEW, RELEASE, INSPECT, GET_ENTRY, PUT_ENTRY)
+_STORE = {operation.method: operation for operation in (GET_ENTRY, PUT_ENTRY)}
 _POSTED = {operation.name.encode(): operation for operation in OPERATIONS if operation.method == "POST"}
 
 
 def find_operation(method: str, raw_path: bytes) -> tuple[Operation, bytes] | None:
-    """The operation, and the lock name as it was sent."""
+    """The operation, and the lock name or the path of an entry as it was sent."""
     if not raw_path.startswith(_ROOT):
+        if raw_path.startswith(_STORE_ROOT) and method in _STORE:
+            return _STORE[method], raw_path[len(_STORE_ROOT) - 1 :]
         return None
     if method == "POST":
         name, _, last = raw_path[len(_ROOT) :].rpartition(b"/")

@@ -57,6 +57,10 @@ def _counter_metrics(now: Counters | None) -> Iterable[Metric]:
             "octoadmin_live_locks", "Locks held now, in all spaces.", value=now.live_locks if now else None
         ),
         GaugeMetricFamily("octoadmin_spaces", "Spaces that are not archived.", value=now.spaces if now else None),
+        GaugeMetricFamily("octoadmin_runs", "Runs that have not finished.", value=now.unfinished_runs if now else None),
+        GaugeMetricFamily(
+            "octoadmin_run_actors", "Actors of runs that have not ended.", value=now.present_actors if now else None
+        ),
         ages,
         GaugeMetricFamily(
             "octoadmin_sweep_lag_seconds",

@@ -31,6 +31,7 @@ from locks.token_format import parse
 from tests import database
 from tests.browser.visitors import sign_in
 from tests.conftest import PASSWORD, issue
+from tests.sample_run import sample_run
 from tests.servers import RunningServer, running_server
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("every_page")]
@@ -68,6 +69,12 @@ PAGES = (
     "owners",
     "owners?q=runner",
     "owners?open={holder}",
+    "runs",
+    "runs?state=finished",
+    "runs/{run}?layer={layer}&path=/peer/worker-1/result",
+    "runs/{run}/drain",
+    "runs/{run}/finish",
+    "runs/{run}/actors/worker-1/end",
     "stuck",
     "stuck?show=snoozed",
     "snooze/deploy/api",
@@ -177,6 +184,7 @@ def paths(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
     with django_db_blocker.unblock():
         prepared, done = BulkRelease.objects.order_by("pk").values_list("pk", flat=True)
         held = Lock.objects.get(name=LONG_NAME)
+        sample = sample_run(Space.objects.get(slug="production"), name="n" * 128, metadata=LONG_METADATA)
         values = {
             "token": Token.objects.get(name=LONG_OWNER).public_id,
             "event": Event.objects.filter(kind="force_released", lock_name=LONG_NAME[1:]).latest("at").pk,
@@ -185,6 +193,8 @@ def paths(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
             "row": held.pk,
             "holder": f"{held.holder_id}:{held.owner}",
             "webhook": create_missing(Space.objects.get(slug="production")),
+            "run": sample.id,
+            "layer": sample.sublead.actor.layer_id,
         }
     filled = [page.format(**values) for page in PAGES]
     return [page if page.startswith("/") else f"/ui/harbor/production/{page}" for page in filled]

@@ -27,6 +27,7 @@ from locks.services.audit import Actor
 from locks.token_format import parse
 from tests.conftest import issue
 from tests.permissions import ANONYMOUS, ELECTIONS, ENDPOINTS, OPEN_PATHS, PAGES, PERSONAL, USERS, Cell, Endpoint, Page
+from tests.sample_run import sample_run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +48,8 @@ class Fixtures:
     webhook: str
     delivery: str
     archived: str
+    run: str
+    lead: str = field(repr=False)
 
     def fill(self, template: Any) -> Any:
         if isinstance(template, dict):
@@ -74,10 +77,11 @@ def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
         actor=actor,
     )  # fmt: skip
     session = Session.objects.create(
-        space=space, token=Token.objects.get(space=space), owner="worker", ttl_seconds=300,
+        space=space, token=Token.objects.get(space=space, name="worker"), owner="worker", ttl_seconds=300,
         expires_at=timezone.now() + timedelta(minutes=5),
     )  # fmt: skip
     archived = Space.objects.create(team=team, slug=f"{team.slug}-past", name="Past", archived_at=timezone.now())
+    sample = sample_run(space, name=f"{team.slug}-nightly")
     _secret, webhook = webhooks.create(actor=actor, space=space, url="https://hooks.example/in")
     delivery = webhooks.send_test(actor=actor, webhook=webhook)
     delivery.status, delivery.finished_at = "dead", timezone.now()
@@ -85,10 +89,11 @@ def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
     return Fixtures(
         plaintext=plaintext, lock=held.name,
         lease=str(held.lease_id), session=str(session.pk), token=plaintext.split("_")[1],
-        event=Event.objects.get(space_id=space.pk, kind="acquired").pk,
+        event=Event.objects.get(space_id=space.pk, kind="acquired", lock_name=held.name).pk,
         team_event=Event.objects.get(team_id=team.pk, kind="invite_created").pk,
         member=member.pk, invite=invite.pk, batch=batch.pk, snoozed=held.fencing_token,
         webhook=webhook.public_id, delivery=str(delivery.public_id), archived=archived.slug,
+        run=sample.id, lead=sample.lead.plaintext,
     )  # fmt: skip
 
 
@@ -278,10 +283,18 @@ def test_scope_by_endpoint(space, red_space, blue_fixtures):
                 error = expect(endpoint, scope, token, 403).json()
                 assert error["code"] == "forbidden"
                 assert endpoint.scope in error["details"]
+            elif endpoint.also is not None:
+                assert endpoint.also in expect(endpoint, f"only {scope}", token, 403).json()["details"]
+                both = issue(space, f"{endpoint.method} {endpoint.path}", scope, endpoint.also)
+                expect(endpoint, f"{scope} and {endpoint.also}", both, 200, 201)
+            elif endpoint.actor_only:
+                expect(endpoint, f"no actor, with {scope}", token, 403)
             elif endpoint.own:
                 expect(endpoint, f"another token with {scope}", token, endpoint.another_token)
             elif not endpoint.streams:
                 expect(endpoint, scope, token, 200, 201, 202, 204)
+        if endpoint.actor_only:
+            expect(endpoint, "a lead", blue_fixtures.lead, 200, 201, 204)
         if endpoint.own:
             expect(endpoint, "its own token", blue_fixtures.plaintext, 200, 204)
         if not endpoint.streams:

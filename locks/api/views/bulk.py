@@ -15,7 +15,6 @@ from locks.api.openapi_hooks import IDEMPOTENCY_KEY, OpenApiTypes, describe, que
 from locks.api.parsing import (
     MAX_BULK_BODY,
     check_name,
-    check_names,
     check_prefix,
     check_ttl,
     decoder,
@@ -24,6 +23,7 @@ from locks.api.parsing import (
     query_number,
     query_text,
 )
+from locks.api.run_names import show_names, stored_name, visible_run_names
 from locks.api.usage_counters import usage_counters
 from locks.api.waiting import defer_acquire_all
 from locks.engine import requests
@@ -68,7 +68,7 @@ class ClaimNextView(BulkView):
         body = self.body(request, _CLAIM_NEXT)
         self.charge_names(request, body.names)
         claim = requests.ClaimNext(
-            names=check_names(body.names, self.rules(request)),
+            names=self.lock_names(request, body.names, to_acquire=True),
             **self.caller(request),
             **self.lease_options(request, body),
         )
@@ -94,7 +94,7 @@ class AcquireAllView(BulkView):
         body = self.body(request, _ACQUIRE_ALL)
         self.charge_names(request, body.names)
         acquire_request = requests.AcquireAll(
-            names=check_names(body.names, self.rules(request)),
+            names=self.lock_names(request, body.names, to_acquire=True),
             **self.caller(request),
             **self.lease_options(request, body),
         )
@@ -104,6 +104,7 @@ class AcquireAllView(BulkView):
             return defer_acquire_all(acquire_request, wait_seconds=body.wait_seconds)
         self.record_use(request, rows[0])
         usage_counters.count(rows[1:])
+        show_names(rows[1:], presented(request).digest)
         return json_response(responses.acquired_all(rows))
 
 
@@ -119,7 +120,7 @@ class RenewAllView(BulkView):
         responses={200: schemas.RenewResults},
     )
     def post(self, request: Request) -> HttpResponse:
-        caller = self.caller(request)
+        caller, digest = self.caller(request), presented(request).digest
         rules = self.rules(request)
         leases = self.body(request, _RENEW_ALL).leases
         self.charge_names(request, leases)
@@ -127,7 +128,7 @@ class RenewAllView(BulkView):
             renew(
                 [
                     requests.Renew(
-                        name=check_name(lease.name, rules),
+                        name=stored_name(check_name(lease.name, rules), digest),
                         lease_id=lease.lease_id,
                         ttl_seconds=check_ttl(lease.ttl_seconds),
                         **caller,
@@ -138,6 +139,7 @@ class RenewAllView(BulkView):
         )
         self.record_use(request, rows[0])
         usage_counters.count(rows[1:])
+        show_names(rows[1:], digest)
         return json_response(schemas.RenewResults(results=[responses.renew_result(row) for row in rows]))
 
 
@@ -153,19 +155,22 @@ class ReleaseAllView(BulkView):
         responses={200: schemas.ReleaseResults},
     )
     def post(self, request: Request) -> HttpResponse:
-        caller = self.caller(request)
+        caller, digest = self.caller(request), presented(request).digest
         rules = self.rules(request)
         leases = self.body(request, _RELEASE_ALL).leases
         self.charge_names(request, leases)
         rows = run(
             release(
                 [
-                    requests.Release(name=check_name(lease.name, rules), lease_id=lease.lease_id, **caller)
+                    requests.Release(
+                        name=stored_name(check_name(lease.name, rules), digest), lease_id=lease.lease_id, **caller
+                    )
                     for lease in leases
                 ]
             )
         )
         self.record_use(request, rows[0])
+        show_names(rows[1:], digest)
         return json_response(schemas.ReleaseResults(results=[responses.release_result(row) for row in rows]))
 
 
@@ -215,18 +220,20 @@ class LocksView(LockApiView):
             listing(
                 requests.Listing(
                     digest=self.caller(request)["digest"],
-                    prefix=prefix,
+                    prefix=stored_name(prefix, presented(request).digest),
+                    visible_run_names=visible_run_names(presented(request).digest),
                     owner=query_text(django_request, "owner"),
                     status=status,
                     sort=sort,
                     limit=limit + 1,
-                    after_name=after.name if after else "",
+                    after_name=stored_name(after.name, presented(request).digest) if after else "",
                     after_time=after.time.isoformat() if after and after.time else None,
                 )
             )
         )
         self.record_use(request, rows[0])
         responses.raise_api_error(rows[0], scope="locks:read")
+        show_names(rows[1:], presented(request).digest)
         # Without any lock there is still a row, for the total.
         locks = [responses.lock(row.status, row) for row in rows[:limit] if row.name is not None]
         last, more = rows[:limit][-1], len(rows) > limit

@@ -13,6 +13,7 @@ from locks.api.base_view import json_response
 from locks.api.errors import ApiError, Code, invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, OpenApiTypes, describe, query
 from locks.api.parsing import name_in_path, query_choice, query_cursor, query_number, query_text
+from locks.api.run_names import show_lock_names, stored_name, visible_run_names
 from locks.api.views.tokens import TokenEndpoint
 from locks.engine.names import canonical_filter
 from locks.events.history.export import CONTENT_TYPES, RETRY_SECONDS, Export, TooManyExports
@@ -63,7 +64,11 @@ class HistoryEndpoint(TokenEndpoint):
 
     def visibility(self, request: Request) -> Visibility:
         token = cast(Token, request.auth)
-        return Visibility(space_id=token.space_id, prefixes=tuple(token.prefixes))
+        return Visibility(
+            space_id=token.space_id,
+            prefixes=tuple(token.prefixes),
+            run_prefixes=visible_run_names(bytes(token.digest)),
+        )
 
     def filter(self, request: Request) -> Filter:
         filters, rules = _filter(request), self.rules(request)
@@ -77,9 +82,9 @@ class HistoryEndpoint(TokenEndpoint):
         limit = query_number(request._request, "limit", default=100, minimum=1, maximum=1000)
         cursor = query_cursor(request._request, TimeCursor)
         found = page(self.visibility(request), filters, limit=limit, cursor=cursor)
-        return json_response(
-            EventPage(events=serialize(found.rows), next_cursor=found.older, previous_cursor=found.newer)
-        )
+        events = serialize(found.rows)
+        show_lock_names(events, bytes(cast(Token, request.auth).digest))
+        return json_response(EventPage(events=events, next_cursor=found.older, previous_cursor=found.newer))
 
 
 class EventsView(HistoryEndpoint):
@@ -108,7 +113,8 @@ class LockHistoryView(HistoryEndpoint):
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         prefixes = self.visibility(request).prefixes
-        name = name_in_path(name, self.rules(request))
+        digest = bytes(cast(Token, request.auth).digest)
+        name = stored_name(name_in_path(name, self.rules(request)), digest)
         if prefixes and not name.startswith(prefixes):
             raise name_not_allowed(name)
         return self.page(request, replace(self.filter(request), name=name, prefix=None))
@@ -176,10 +182,11 @@ def _filter(request: Request) -> Filter:
     kinds = tuple(text.split(",")) if text else ()
     if unknown := [kind for kind in kinds if kind not in EventKind.values]:
         raise invalid_input(422, f"kind '{unknown[0]}' is not one of: {', '.join(EventKind.values)}.")
+    digest = bytes(cast(Token, request.auth).digest)
     return Filter(
         kinds=kinds,
-        name=query_text(django_request, "name"),
-        prefix=query_text(django_request, "prefix"),
+        name=stored_name(query_text(django_request, "name") or "", digest) or None,
+        prefix=stored_name(query_text(django_request, "prefix") or "", digest) or None,
         owner=query_text(django_request, "owner"),
         actor=query_text(django_request, "actor"),
         token=query_text(django_request, "token"),

@@ -45,7 +45,9 @@ class AcquireView(LockApiView):
         options = self.lease_options(request, body)
         if "acl" in options:
             options["acl"] = acl.resolve(options["acl"], digest=presented(request).digest, must_include_caller=True)
-        acquire_request = requests.Acquire(name=self.name(request, name), **self.caller(request), **options)
+        acquire_request = requests.Acquire(
+            name=self.lock_name(request, name, to_acquire=True), **self.caller(request), **options
+        )
         (outcome,) = run(acquire([acquire_request]))
         if body.wait_seconds and outcome.verdict in NOT_ACQUIRED:
             self.record_use(request, outcome, waits=True)
@@ -72,10 +74,7 @@ class RenewView(LockApiView):
         body = self.body(request, _RENEW)
         ttl_seconds = check_ttl(body.ttl_seconds)
         renewal = requests.Renew(
-            name=self.name(request, name),
-            lease_id=body.lease_id,
-            ttl_seconds=ttl_seconds,
-            **self.caller(request),
+            name=self.lock_name(request, name), lease_id=body.lease_id, ttl_seconds=ttl_seconds, **self.caller(request)
         )
         (outcome,) = run(renew([renewal]))
         self.record_use(request, outcome)
@@ -95,9 +94,8 @@ class ReleaseView(LockApiView):
     )
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _RELEASE)
-        (outcome,) = run(
-            release([requests.Release(name=self.name(request, name), lease_id=body.lease_id, **self.caller(request))])
-        )
+        stored = self.lock_name(request, name)
+        (outcome,) = run(release([requests.Release(name=stored, lease_id=body.lease_id, **self.caller(request))]))
         self.record_use(request, outcome)
         responses.check_released(outcome)
         return json_response(None)
@@ -123,7 +121,7 @@ class ForceReleaseView(LockApiView):
             raise invalid_input(422, "reason must not be blank.")
         force_request = force_release_request(
             self.caller(request),
-            name=self.name(request, name),
+            name=self.lock_name(request, name),
             reason=reason,
             fencing_token=body.fencing_token,
             lock_delay_seconds=check_delay(body.lock_delay_seconds),
@@ -148,7 +146,7 @@ class AclView(LockApiView):
         examples=[OpenApiExample("two tokens", {"acl": {"acquire": ["user:deploy-bot"]}}, request_only=True)],
     )
     def put(self, request: Request, name: str) -> HttpResponse:
-        lock_name = self.name(request, name)
+        lock_name = self.lock_name(request, name)
         body = self.body(request, _SET_ACL)
         listed = None
         if body.acl is not None:
@@ -170,6 +168,6 @@ class LockView(LockApiView):
         description="200 for every valid name: a name that was never used is a free lock.",
     )
     def get(self, request: Request, name: str) -> HttpResponse:
-        (outcome,) = run(inspect([requests.Inspect(name=self.name(request, name), **self.caller(request))]))
+        (outcome,) = run(inspect([requests.Inspect(name=self.lock_name(request, name), **self.caller(request))]))
         self.record_use(request, outcome)
         return json_response(responses.inspected(outcome))

@@ -24,6 +24,7 @@ from locks.engine.names import Rules
 from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
 from locks.pagination import IdCursor, fetch_page
+from locks.runs import lifecycle
 from locks.services import tokens
 from locks.services.audit import Actor
 from locks.services.force_release import held_by_token
@@ -41,9 +42,9 @@ _MAX_OVERLAP = 30 * 86_400
 _MAX_LISTED = 1000
 
 ScopeName: TypeAlias = Literal[
-    "locks:read", "locks:write", "locks:force", "audit:read", "webhooks:manage", "tokens:manage"
+    "locks:read", "locks:write", "locks:force", "audit:read", "webhooks:manage", "tokens:manage", "runs:manage"
 ]
-PresetName: TypeAlias = Literal["worker", "observer", "operator-bot"]
+PresetName: TypeAlias = Literal["worker", "observer", "operator-bot", "orchestrator"]
 Prefix: TypeAlias = Annotated[
     str, Meta(min_length=1, max_length=MAX_PREFIX, extra_json_schema={"pattern": PREFIX_PATTERN})
 ]
@@ -217,7 +218,7 @@ class TokensView(TokenEndpoint):
     )
     def get(self, request: Request) -> HttpResponse:
         own = _own(request)
-        known = Token.objects.select_related("created_by").filter(space_id=own.space_id)
+        known = Token.objects.issued().select_related("created_by").filter(space_id=own.space_id)
         revoked = request.GET.get("revoked", "false").lower()
         if revoked not in ("true", "false"):
             raise invalid_input(422, "revoked must be true or false.")
@@ -311,6 +312,8 @@ class TokenView(TokenEndpoint):
     def delete(self, request: Request, public_id: str) -> HttpResponse:
         leases = query_choice(request._request, "leases", ("expire", "release"))
         token = self.token(request, public_id)
+        if token.actor_session_id is not None:
+            return self.end_actor(request, token)
         result = tokens.revoke_and_release(
             actor=self.actor(request), token=token, reason=None, release=leases == "release"
         )
@@ -319,6 +322,16 @@ class TokenView(TokenEndpoint):
         if leases == "expire":
             return no_content()
         return json_response(RevokedToken(public_id=token.public_id, released=result.released, left=result.left))
+
+    def end_actor(self, request: Request, token: Token) -> HttpResponse:
+        """The token of an actor is revoked with the actor, whose leases end at once."""
+        try:
+            lifecycle.end_actor(
+                actor=self.actor(request), run_actor=token.run_actor, reason="the token of the actor was revoked"
+            )
+        except lifecycle.ActorNotFound:
+            raise not_found() from None
+        return no_content()
 
 
 class RotateView(TokenEndpoint):
@@ -335,6 +348,8 @@ class RotateView(TokenEndpoint):
     def post(self, request: Request) -> HttpResponse:
         own = _own(request)
         body = parse_body(request._request, _ROTATE)
+        if own.actor_session_id is not None:
+            raise ApiError(409, Code.CONFLICT, "The token of a run's actor lives as long as the actor: join again.")
         try:
             plaintext, token = tokens.rotate(
                 actor=self.actor(request), token=own, overlap=timedelta(seconds=body.overlap_seconds)

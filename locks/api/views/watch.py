@@ -15,6 +15,7 @@ from locks.api import responses, schemas
 from locks.api.errors import RETRY_AFTER_SECONDS, ApiError, Code, invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, EventStream, OpenApiTypes, describe, query
 from locks.api.parsing import check_prefix, name_in_path, query_choice, query_text
+from locks.api.run_names import show_names, stored_name, visible_run_names
 from locks.api.views.tokens import TokenEndpoint
 from locks.async_responses import LoopStreamingResponse
 from locks.engine import requests
@@ -29,6 +30,7 @@ from locks.events.stream.streaming import stream
 from locks.events.stream.watch_event import WatchEvent, encode
 from locks.events.stream.watchers import Watcher
 from locks.models import Scope, Token
+from locks.runs.names import PREFIXES
 
 # Of one server process. One space cannot use up the watchers of all others.
 MAX_WATCHERS = 2_000
@@ -114,6 +116,7 @@ class WatchEndpoint(TokenEndpoint):
                     Code.POSITION_EXPIRED,
                     "The events after this Last-Event-ID are no longer kept. Reconnect without it.",
                 )
+        names = visible_run_names(bytes(token.digest))
         watcher = Watcher(
             space_id=token.space_id,
             token_id=token.pk,
@@ -124,6 +127,7 @@ class WatchEndpoint(TokenEndpoint):
             account=account,
             snapshot=pieces,
             has_named_frames=has_named_frames,
+            run_names=None if names is None else dict(zip(names, PREFIXES, strict=True)),
         )
         return LoopStreamingResponse(partial(stream, watcher), headers=sse.HEADERS)
 
@@ -140,7 +144,7 @@ class WatchLockView(WatchEndpoint):
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         prefixes = tuple(cast(Token, request.auth).prefixes)
-        name = name_in_path(name, self.rules(request))
+        name = stored_name(name_in_path(name, self.rules(request)), bytes(cast(Token, request.auth).digest))
         if not name.startswith(prefixes or ("",)):
             raise name_not_allowed(name)
         default = "octostore" if cast(Token, request.auth).space.octostore_compatibility else "named"
@@ -160,7 +164,7 @@ class WatchView(WatchEndpoint):
     )
     def get(self, request: Request) -> HttpResponse:
         prefix = check_prefix(query_text(request._request, "prefix") or "", self.rules(request))
-        return self.watch(request, name=None, prefix=prefix)
+        return self.watch(request, name=None, prefix=stored_name(prefix, bytes(cast(Token, request.auth).digest)))
 
 
 def _check_capacity(space_id: int) -> None:
@@ -197,23 +201,29 @@ def _pages(token: Token, *, name: str | None, prefix: str) -> Iterator[tuple[lis
     digest = bytes(token.digest).hex()
     if name is not None:
         (row,) = run(inspect([requests.Inspect(name=name, digest=digest)]))
+        show_names((row,), bytes(token.digest))
         yield [responses.inspected(row)], True
         return
-    page = _page(digest, prefix, after="")
-    while len(page) == MAX_LOCKS_PER_PIECE and (following := _page(digest, prefix, after=page[-1].name)):
+    page = _page(token, prefix, after="")
+    while len(page) == MAX_LOCKS_PER_PIECE and (
+        following := _page(token, prefix, after=stored_name(page[-1].name, bytes(token.digest)))
+    ):
         yield page, False
         page = following
     yield page, True
 
 
-def _page(digest: str, prefix: str, *, after: str) -> list[schemas.Lock]:
+def _page(token: Token, prefix: str, *, after: str) -> list[schemas.Lock]:
+    digest = bytes(token.digest)
     request = requests.Listing(
-        digest=digest, prefix=prefix, status="held", sort="name", limit=MAX_LOCKS_PER_PIECE, after_name=after
-    )
+        digest=digest.hex(), prefix=prefix, status="held", sort="name", limit=MAX_LOCKS_PER_PIECE, after_name=after,
+        visible_run_names=visible_run_names(digest),
+    )  # fmt: skip
     rows = run(listing(request))
     responses.raise_api_error(rows[0], scope="locks:read")
     if rows[0].total > MAX_LOCKS:
         raise invalid_input(422, f"More than {MAX_LOCKS:,} locks are held with this prefix. Watch a longer one.")
+    show_names(rows, digest)
     return [responses.lock(row.status, row) for row in rows if row.name is not None]
 
 

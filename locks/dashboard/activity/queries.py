@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Self
+from uuid import UUID
 
 from django.http import QueryDict
 
@@ -13,6 +14,7 @@ from locks.events.history.pages import page
 from locks.models import Event, EventKind, Space, Token
 from locks.models.event import ACCOUNT_KINDS, TEAM_KINDS
 from locks.pagination import TimeCursor, cursor_at, encode
+from locks.runs.queries import token_ids
 
 ROWS = 50
 # So many newer events are shown above the one whose surroundings are asked for.
@@ -33,7 +35,7 @@ class ActivityFilters(Filters):
     """`hide` leaves routine events out. `since` and `until` are in UTC, as a browser sends them: 2026-11-18T00:10."""
 
     CHOICES = {"hide": ("routine",)}
-    NARROWING = ("kind", "hide", "since", "until", "lock", "prefix", "owner", "actor", "token", "request")
+    NARROWING = ("kind", "hide", "since", "until", "lock", "prefix", "owner", "actor", "token", "request", "run")
     NAMES = {"lock": False, "prefix": True}
 
     kind: tuple[str, ...] = ()
@@ -47,15 +49,19 @@ class ActivityFilters(Filters):
     actor: str = ""
     token: str = ""
     request: str = ""
+    # The id of a run: all events that concern one of its actors.
+    run: str = ""
 
     @classmethod
     def of(cls, query: QueryDict) -> Self:
         filters = super().of(query)
         kinds = tuple(kind for kind in KINDS if kind in query.getlist("kind"))
-        return replace(filters, kind=kinds, since=_time_text(filters.since), until=_time_text(filters.until))
+        return replace(
+            filters, kind=kinds, since=_time_text(filters.since), until=_time_text(filters.until),
+            run=str(run) if (run := _parse_id(filters.run)) else "",
+        )  # fmt: skip
 
-    @property
-    def event_filter(self) -> Filter:
+    def event_filter(self, space: Space) -> Filter:
         kinds = self.kind
         if self.hide:
             kinds = tuple(kind for kind in kinds or KINDS if kind not in ROUTINE) or kinds
@@ -69,6 +75,7 @@ class ActivityFilters(Filters):
             actor=self.actor or None,
             token=self.token or None,
             request_id=self.request or None,
+            token_ids=token_ids(space=space, run_id=run_id) if (run_id := _parse_id(self.run)) else None,
         )
 
 
@@ -83,7 +90,7 @@ class ActivityPage:
 
 
 def activity(*, space: Space, filters: ActivityFilters, cursor: TimeCursor | None) -> ActivityPage:
-    results = page(Visibility(space_id=space.pk), filters.event_filter, limit=ROWS, cursor=cursor)
+    results = page(Visibility(space_id=space.pk), filters.event_filter(space), limit=ROWS, cursor=cursor)
     newest = results.rows[0] if results.rows else None
     return ActivityPage(
         events=results.rows,
@@ -95,13 +102,13 @@ def activity(*, space: Space, filters: ActivityFilters, cursor: TimeCursor | Non
 
 def count_new(*, space: Space, filters: ActivityFilters, after: TimeCursor | None) -> int:
     """How many events of the filter came after the cursor, up to MAX_NEW."""
-    return len(page(Visibility(space_id=space.pk), filters.event_filter, limit=MAX_NEW, cursor=after).rows)
+    return len(page(Visibility(space_id=space.pk), filters.event_filter(space), limit=MAX_NEW, cursor=after).rows)
 
 
 def cursor_around(*, space: Space, filters: ActivityFilters, event: Event) -> TimeCursor | None:
     """The page that has the event in its middle; None if that is the first."""
     after = cursor_at(event, by=TimeCursor, direction="newer")
-    newer = page(Visibility(space_id=space.pk), filters.event_filter, limit=NEWER_ROWS, cursor=after).rows
+    newer = page(Visibility(space_id=space.pk), filters.event_filter(space), limit=NEWER_ROWS, cursor=after).rows
     return cursor_at(newer[0], by=TimeCursor, direction="older") if len(newer) == NEWER_ROWS else None
 
 
@@ -117,6 +124,13 @@ def token_of(event: Event) -> Token | None:
 def _parse_time(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _parse_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
     except ValueError:
         return None
 

@@ -80,7 +80,8 @@ def export(request: HttpRequest, space_context: SpaceContext) -> HttpResponseBas
     format_ = request.POST.get("format", "")
     if format_ not in CONTENT_TYPES:
         raise Http404
-    event_filter = ActivityFilters.of(request.GET).canonical(space_context.space).event_filter
+    filters = ActivityFilters.of(request.GET).canonical(space_context.space)
+    event_filter = filters.event_filter(space_context.space)
     visibility = Visibility(space_id=space_context.space.pk)
     try:
         pieces = Export(visibility, event_filter, format_=format_, actor=("user", current_user(request).pk))

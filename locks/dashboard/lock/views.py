@@ -12,6 +12,7 @@ from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import waiters_of
 from locks.engine.names import canonical_filter
 from locks.pagination import TimeCursor, decode_or_none
+from locks.runs.queries import run_of_lock
 from locks.services.stuck import find_stuck
 
 
@@ -35,6 +36,7 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
     stuck = find_stuck(space=space, lock_ids=[row.id]).get(row.id) if row and row.owner else None
     context = {
         "name": name,
+        "run": run_of_lock(space=space, name=name),
         "lock": row,
         "stuck": stuck,
         "reasons": describe_reasons(stuck) if stuck else [],

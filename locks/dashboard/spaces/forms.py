@@ -29,6 +29,7 @@ LIMIT_LABELS = {
     "requests_per_second": "Requests/s per token",
     "octostore_compatibility": "OctoStore compatibility",
     "allow_non_expiring_tokens": "Allow tokens that never expire",
+    "viewers_see_peer_values": "Show viewers the values under /peer",
 }
 
 

@@ -13,6 +13,7 @@ SCOPE_DESCRIPTIONS: dict[Scope, str] = {
     Scope.AUDIT_READ: "read the history",
     Scope.WEBHOOKS_MANAGE: "manage webhooks",
     Scope.TOKENS_MANAGE: "issue and revoke tokens, with any scope",
+    Scope.RUNS_MANAGE: "start and finish runs",
 }
 assert set(SCOPE_DESCRIPTIONS) == set(Scope)
 # Named when a token lacks them.

@@ -21,6 +21,7 @@ PRESET_CHOICES = (
     ("worker", described_choice("Worker", "Claims, renews and releases locks. For programs that run jobs.")),
     ("observer", described_choice("Observer", "Sees locks and the history. For monitoring.")),
     ("operator-bot", described_choice("Operator bot", "Sees locks and force-releases them. For on-call bots.")),
+    ("orchestrator", described_choice("Orchestrator", "Starts and finishes runs of agents, and claims locks.")),
     (CUSTOM, described_choice("Choose scopes", "Exactly the permissions you select.")),
 )
 assert {value for value, _ in PRESET_CHOICES} == {*PRESETS, CUSTOM}

@@ -104,7 +104,7 @@ def find_token(*, space: Space, public_id: str) -> TokenRow | None:
 
 def unexpired_tokens() -> QuerySet[Token]:
     """Not revoked and not expired. Those of an archived space are valid once it is restored."""
-    return Token.objects.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None)
+    return Token.objects.issued().filter(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None)
 
 
 def _fetch(

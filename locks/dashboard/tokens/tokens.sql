@@ -21,6 +21,8 @@ LEFT JOIN (
     GROUP BY 1
 ) AS held ON held.token_id = token.id
 WHERE token.space_id = %(space_id)s
+  -- Tokens of actors are on the page of their run.
+  AND token.actor_session_id IS NULL
   AND (%(public_id)s = '' OR token.public_id = %(public_id)s)
   AND (%(public_id)s <> '' OR %(ended)s = (
       token.revoked_at IS NOT NULL

@@ -18,8 +18,8 @@
 WITH auth AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
-        request.lock_delay_seconds, request.session_id, request.handed_lease_id,
-        CASE WHEN coalesce(request.ephemeral, NOT auth.octostore_compatibility) THEN request.session_id END
+        request.lock_delay_seconds, request.handed_lease_id,
+        CASE WHEN coalesce(request.ephemeral, NOT auth.octostore_compatibility) OR auth.is_actor THEN auth.session_id END
             AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,

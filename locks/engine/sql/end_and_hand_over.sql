@@ -4,9 +4,9 @@
 -- waiter that was handed it and has gone); null ends only a lease that is over anyway. Force-releases come here directly,
 -- the other statements send the locks that are bound to a session which may be over, or that have waiters.
 --
--- Or a single request whose `end_mode` is session: all locks bound to the session end with it, its requests leave every
--- queue and its end is recorded, in this one commit. A token ends a session that is active; the sweep, without a token,
--- cleans up one that is over. A lock that is being bound to the session at this moment is not in the snapshot. It is over
+-- Or only requests whose `end_mode` is session: all locks bound to each session end with it, its requests leave every
+-- queue and its end is recorded, in this one commit. A token, or an actor with a reason, ends a session that is active;
+-- the sweep, with neither, cleans up one that is over. A lock that is being bound to the session at this moment is not in the snapshot. It is over
 -- all the same, and is ended by the next request for it or by the sweep, because an ended session keeps its timer.
 --
 -- Which leases are over. Sessions are read after all locks are locked, in the order of their ids, and FOR SHARE: a keepalive
@@ -27,8 +27,8 @@
 --
 -- Lock order, in every statement: locks by (space, name), then sessions by id, then waiters. A statement that waits for a
 -- waiter's row has the lock of its name; one that has not takes only unlocked rows (SKIP LOCKED) and waits for nothing
--- afterwards. So no cycle can include a waiter, in whatever order waiters are locked. A session that is ended is the only
--- one that its statement locks: a lock that was acquired by another meanwhile is left alone, whatever it is bound to.
+-- afterwards. So no cycle can include a waiter, in whatever order waiters are locked. Sessions that are ended are the only
+-- ones that their statement locks: a lock that was acquired by another meanwhile is left alone, whatever it is bound to.
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.name, request.end_mode, request.lease_id, request.expected_fencing_token, request.reason,
@@ -40,6 +40,7 @@ WITH auth AS MATERIALIZED (
         CASE WHEN request.end_mode <> 'leave' THEN coalesce(auth.token_name, request.actor_name) END AS actor_name,
         CASE WHEN request.digest IS NULL AND request.end_mode <> 'leave' THEN request.actor_kind ELSE 'token' END
             AS actor_kind,
+        coalesce(auth.token_id, request.actor_id) IS NOT NULL OR request.reason IS NOT NULL AS is_requested,
         auth.requests_per_second,
         coalesce(auth.namespaces, space.namespaces) ? octo_namespace(request.name) AS is_namespaced,
         CASE WHEN request.serves_queue AND space.namespaces ? octo_namespace(request.name)
@@ -81,7 +82,9 @@ snapshot AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT
         lock.*, first.channel AS first_channel,
-        first.request_id AS first_request_id, first.session_id AS ending_session_id, first.next_waiter_id
+        first.request_id AS first_request_id, first.session_id AS ending_session_id, first.next_waiter_id,
+        first.reason AS first_reason, first.actor_kind AS first_actor_kind, first.actor_id AS first_actor_id,
+        first.actor_name AS first_actor_name
     FROM (SELECT DISTINCT ON (id) * FROM snapshot ORDER BY id, index) AS first
     JOIN octo_lock AS lock ON lock.id = first.id
     ORDER BY lock.space_id, lock.name
@@ -95,12 +98,13 @@ bound_session AS MATERIALIZED (
     ORDER BY session.id
     FOR SHARE
 ),
--- The session that is to end, once its locks are locked.
+-- The sessions that are to end, once their locks are locked.
 ending_session AS MATERIALIZED (
     SELECT session.*
     FROM octo_session AS session
-    WHERE session.id = (SELECT session_id FROM auth WHERE refusal IS NULL AND session_id IS NOT NULL)
+    WHERE session.id = ANY (ARRAY(SELECT session_id FROM auth WHERE refusal IS NULL AND session_id IS NOT NULL))
       AND (SELECT count(*) FROM locked) >= 0
+    ORDER BY session.id
     FOR NO KEY UPDATE
 ),
 clock AS MATERIALIZED (
@@ -109,13 +113,13 @@ clock AS MATERIALIZED (
     CROSS JOIN (SELECT count(*) AS bound FROM bound_session) AS all_bound
     CROSS JOIN (SELECT count(*) AS ending FROM ending_session) AS all_ending
 ),
--- When the sessions end: a session that a token ends, ends now.
+-- When the sessions end: a session that is ended on request, ends now.
 session_expiry AS MATERIALIZED (
     SELECT id, ended_at, expires_at FROM bound_session
     UNION ALL
     SELECT
         session.id,
-        CASE WHEN auth.actor_id IS NULL THEN session.ended_at ELSE least(session.ended_at, clock.now) END,
+        CASE WHEN auth.is_requested THEN least(session.ended_at, clock.now) ELSE session.ended_at END,
         session.expires_at
     FROM ending_session AS session
     CROSS JOIN clock
@@ -163,8 +167,13 @@ requested_end AS MATERIALIZED (
 -- CASE: the planner assumes that half of the rows match, and joins hundreds of locks by hash and not in nested loops.
 outcome AS MATERIALIZED (
     SELECT
-        state.*, requested.index, requested.end_mode, requested.reason AS requested_reason, requested.actor_kind,
-        requested.actor_id, requested.actor_name, requested.address, requested.detail,
+        state.*, requested.index, requested.end_mode, requested.reason AS requested_reason, requested.address,
+        requested.detail,
+        CASE WHEN state.ending_session_id IS NULL THEN requested.actor_kind ELSE state.first_actor_kind END
+            AS actor_kind,
+        CASE WHEN state.ending_session_id IS NULL THEN requested.actor_id ELSE state.first_actor_id END AS actor_id,
+        CASE WHEN state.ending_session_id IS NULL THEN requested.actor_name ELSE state.first_actor_name END
+            AS actor_name,
         coalesce(requested.channel, state.first_channel) AS channel,
         coalesce(requested.request_id, state.first_request_id) AS request_id,
         coalesce(requested.lock_delay_seconds, state.lock_delay_seconds) AS delay_seconds,
@@ -187,7 +196,8 @@ ended AS MATERIALIZED (
         CASE
             WHEN end_mode = 'leave' THEN 'the waiting client had disconnected'
             WHEN index IS NOT NULL THEN requested_reason
-            WHEN session_ended_at <= effective_expires_at THEN 'its session was ended'
+            WHEN session_ended_at <= effective_expires_at
+                THEN coalesce(CASE WHEN ending_session_id IS NOT NULL THEN first_reason END, 'its session was ended')
             WHEN session_expires_at <= effective_expires_at THEN 'its session expired'
             WHEN EXISTS (
                 SELECT FROM octo_waiter AS waiter
@@ -235,7 +245,7 @@ handover AS MATERIALIZED (
     ) AS free_lock
     LEFT JOIN LATERAL octo_hand_to_first_waiter(
         CASE WHEN free_lock.is_open AND free_lock.may_be_handed THEN free_lock.space_id END, free_lock.name, free_lock.now,
-        free_lock.archived_at, (SELECT id FROM ending_session), free_lock.acl) AS first ON true
+        free_lock.archived_at, ARRAY(SELECT id FROM ending_session), free_lock.acl) AS first ON true
 ),
 -- The new lease where there is a waiter; all its columns are null where there is none.
 updated AS (
@@ -269,20 +279,20 @@ removed AS (
 ended_session AS (
     UPDATE octo_session AS session SET
         ended_at = session_expiry.ended_at,
-        next_sweep_at = CASE WHEN auth.actor_id IS NOT NULL THEN least(ending.next_sweep_at, clock.now) END
+        next_sweep_at = CASE WHEN auth.is_requested THEN least(ending.next_sweep_at, clock.now) END
     FROM ending_session AS ending
     JOIN session_expiry USING (id)
     JOIN auth ON auth.session_id = ending.id
     CROSS JOIN clock
     WHERE session.id = ending.id
       AND CASE
-          WHEN auth.actor_id IS NOT NULL THEN ending.ended_at IS NULL AND ending.expires_at > clock.now
+          WHEN auth.is_requested THEN ending.ended_at IS NULL AND ending.expires_at > clock.now
           ELSE ending.next_sweep_at IS NOT NULL AND least(ending.ended_at, ending.expires_at) <= clock.now
       END
     RETURNING
         session.id, session.space_id, session.owner, session.metadata, session.token_id, session.created_at,
         least(session.ended_at, session.expires_at) AS over_at,
-        CASE WHEN auth.actor_id IS NOT NULL THEN 'session_ended'
+        CASE WHEN auth.is_requested THEN 'session_ended'
              WHEN ending.ended_at IS NULL THEN 'session_expired' END AS kind
 ),
 -- The session leaves every queue. A lease that it was handed there and has not claimed ends with its other locks.
@@ -325,10 +335,10 @@ recorded AS (
     SELECT
         clock.now, session.kind, space.team_id, session.space_id, NULL, NULL, session.owner,
         octo_holder_id(token.public_id, session.id), session.metadata, session.token_id,
-        CASE WHEN auth.actor_id IS NULL THEN 'system' ELSE 'token' END, auth.actor_id,
-        coalesce(auth.actor_name, 'expiry'), auth.channel, auth.address, auth.request_id, NULL,
+        CASE WHEN auth.is_requested THEN auth.actor_kind ELSE 'system' END, auth.actor_id,
+        coalesce(auth.actor_name, 'expiry'), auth.channel, auth.address, auth.request_id, auth.reason,
         octo_interval_ms(session.over_at - session.created_at),
-        CASE WHEN auth.actor_id IS NULL THEN octo_interval_ms(clock.now - session.over_at) END,
+        CASE WHEN NOT auth.is_requested THEN octo_interval_ms(clock.now - session.over_at) END,
         NULL
     FROM ended_session AS session
     JOIN auth ON auth.session_id = session.id

@@ -1,7 +1,7 @@
 -- A page of a space's locks. Changes nothing.
 --
 -- $1 digest (hex) · $2 prefix · $3 owner or null · $4 held, delayed or all · $5 limit · $6 name and $7 time to continue after
--- $8 order: name, expires_at or acquired_at
+-- $8 order: name, expires_at or acquired_at · $9 for a run's actor, the prefixes of its run and layer; null for others
 -- Planned with its values (never as a generic plan), so that the conditions on $4 and $8 are decided by the planner, and a page
 -- of held locks by name is one scan of the index of held locks. The prefixes are compared in a CASE, which the planner does
 -- not estimate: octo_name_matches_prefixes, inlined, would seem to leave so few rows that sorting them were cheaper.
@@ -24,6 +24,7 @@ LEFT JOIN LATERAL (
           AND lock.space_id = auth.space_id
           AND starts_with(lock.name, $2::text)
           AND CASE WHEN cardinality(auth.prefixes) = 0 THEN true ELSE lock.name ^@ ANY (auth.prefixes) END
+          AND ($9::text[] IS NULL OR NOT lock.name ^@ ANY ('{layer:,run:}') OR lock.name ^@ ANY ($9::text[]))
           AND ($3::text IS NULL OR lock.owner = $3)
           AND ($4::text <> 'held' OR (
                 lock.lease_id IS NOT NULL AND lock.expires_at > clock.now
@@ -73,6 +74,7 @@ LEFT JOIN LATERAL (
           ELSE (lock.acquired_at, lock.name) > ($7::timestamptz, $6::text) END
       AND starts_with(lock.name, $2::text)
       AND CASE WHEN cardinality(auth.prefixes) = 0 THEN true ELSE lock.name ^@ ANY (auth.prefixes) END
+      AND ($9::text[] IS NULL OR NOT lock.name ^@ ANY ('{layer:,run:}') OR lock.name ^@ ANY ($9::text[]))
       AND ($3::text IS NULL OR lock.owner = $3)
       AND ($4::text <> 'held' OR (
             lock.lease_id IS NOT NULL AND lock.expires_at > clock.now

@@ -20,6 +20,12 @@ class Visibility:
 
     space_id: int
     prefixes: tuple[str, ...] = ()
+    # For an actor of a run: of the locks that belong to runs and layers, those whose names start with one of these.
+    run_prefixes: tuple[str, ...] | None = None
+
+
+# Names that belong to runs and layers; see locks/runs/names.py.
+RUN_NAMES = ("layer:", "run:")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +40,8 @@ class Filter:
     actor: str | None = None
     # The public id of the token that held the lease, or that was issued, rotated or revoked.
     token: str | None = None
+    # The tokens of a run's actors, which are concerned by all of its events.
+    token_ids: tuple[int, ...] | None = None
     request_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -44,6 +52,9 @@ def select(visibility: Visibility, filters: Filter) -> QuerySet[Event]:
     events = Event.objects.filter(space_id=visibility.space_id)
     if visibility.prefixes:
         events = events.filter(_with_prefixes(visibility.prefixes))
+    if visibility.run_prefixes is not None:
+        foreign = _with_prefixes(RUN_NAMES) & ~_with_prefixes(visibility.run_prefixes)
+        events = events.filter(Q(lock_name=None) | ~foreign)
     if filters.kinds:
         events = events.filter(kind__in=filters.kinds)
     if filters.prefix:
@@ -60,6 +71,9 @@ def select(visibility: Visibility, filters: Filter) -> QuerySet[Event]:
             return events.none()
         token_id = token.pk
         terms.append(Value(token_id, BigIntegerField()))
+    if filters.token_ids is not None:
+        ids = [Value(token_id, BigIntegerField()) for token_id in filters.token_ids]
+        events = events.alias(terms=_TERMS).filter(terms__overlap=ids, token_id__in=filters.token_ids)
     if terms:
         events = events.alias(terms=_TERMS).filter(terms__contains=terms)
     conditions = {

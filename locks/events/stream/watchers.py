@@ -5,6 +5,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from locks.events.history.filters import RUN_NAMES
 from locks.events.stream.cursors import NOTHING, Cursor
 from locks.events.stream.memory import Account
 from locks.events.stream.sse import comment, id_line, without_name
@@ -41,6 +42,9 @@ class Watcher:
     snapshot: deque[bytes] = field(default_factory=deque)
     # Without names, a client that handles unnamed messages only gets every event, as from OctoStore.
     has_named_frames: bool = True
+    # For an actor of a run: the stored prefixes of the names of its layer and run, and how it writes them. It sees no
+    # other names of layers and runs.
+    run_names: dict[str, str] | None = None
     close_reason: CloseReason | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _pending: list[bytes] = field(default_factory=list)
@@ -49,6 +53,8 @@ class Watcher:
     def matches(self, name: str) -> bool:
         if self.name is not None:
             return name == self.name
+        if self.run_names is not None and name.startswith(RUN_NAMES) and not name.startswith(tuple(self.run_names)):
+            return False
         return name.startswith(self.prefix) and (not self.token_prefixes or name.startswith(self.token_prefixes))
 
     @property
@@ -97,6 +103,9 @@ class Watcher:
         return id_line(self.cursor) + self._frame(chunk)
 
     def _frame(self, chunk: bytes) -> bytes:
+        for stored, short in (self.run_names or {}).items():
+            # No text can contain this sequence: quotes within a JSON text are escaped.
+            chunk = chunk.replace(b'"lock_name":"' + stored.encode(), b'"lock_name":"' + short.encode())
         return chunk if self.has_named_frames else without_name(chunk)
 
     def _append(self, chunk: bytes) -> None:

@@ -22,6 +22,9 @@ GENEROUS = {
     "OCTO_ELECTION_REQUESTS_PER_MINUTE": "100000",
 }
 
+# Only with the token of a run's actor.
+FOR_ACTORS = ("/kv", "/kv/{path}", "/runs/{run_id}/layers", "/runs/{run_id}/actors")
+
 
 @pytest.mark.timeout(300)
 def test_every_response_conforms_to_the_schema(committed, space, tmp_path):
@@ -31,7 +34,7 @@ def test_every_response_conforms_to_the_schema(committed, space, tmp_path):
     seed = os.environ.get("SCHEMATHESIS_SEED") or str(secrets.randbelow(10**6))
     with running_server(os.environ["DATABASE_URL"], **GENEROUS) as server:
         schema = server.api().call("GET", "/openapi.json").json()
-        for path in ("/locks", "/events", "/locks/{name}/history", "/webhooks/{public_id}/deliveries"):
+        for path in ("/locks", "/events", "/locks/{name}/history", "/webhooks/{public_id}/deliveries", "/runs"):
             listing = schema["paths"][path]["get"]
             # Which cursors were given out, and that some orders are for held locks only, is not in the schema.
             listing["parameters"] = [one for one in listing["parameters"] if one["name"] not in ("cursor", "sort")]
@@ -41,20 +44,46 @@ def test_every_response_conforms_to_the_schema(committed, space, tmp_path):
         for body in ("CreateBody", "ChangeBody"):
             # Which addresses may be delivered to is not in the schema either.
             schema["components"]["schemas"][body]["properties"]["url"] = {"enum": ["https://hooks.example/in"]}
+        entry = schema["paths"]["/kv/{path}"]
+        for operation in entry.values():
+            # What each actor may write, and how long it may wait, is not in the schema.
+            path = next(one for one in operation["parameters"] if one["name"] == "path")
+            path["schema"] = {"type": "string", "pattern": "^shared/[a-z]{1,8}$"}
+            operation["parameters"] = [
+                one for one in operation["parameters"] if one["name"] not in ("wait_seconds", "layer")
+            ]
+        listing = schema["paths"]["/kv"]["get"]
+        listing["parameters"] = [one for one in listing["parameters"] if one["name"] not in ("cursor", "glob", "layer")]
         (tmp_path / "openapi.json").write_text(json.dumps(schema))
         # Rotating or revoking its own token would end the run, and a stream does not end; they have tests of their own.
-        done = subprocess.run(
-            [
-                Path(sys.executable).with_name("st"), "--config-file", Path(__file__).with_name("schemathesis.toml"),
-                "run", tmp_path / "openapi.json", "--url", server.url, "-H", f"Authorization: Bearer {token}",
-                # A session that was ended can still be looked at.
-                "--checks", "all", "--exclude-checks", "use_after_free",
-                "--max-examples", str(EXAMPLES), "--exclude-path", "/auth/token/rotate",
-                "--exclude-path", "/tokens/{public_id}", "--exclude-path", "/watch",
-                "--exclude-path", "/locks/{name}/watch", "--exclude-path", "/elections/{room}/watch",
-                "--seed", seed, "--no-color",
-            ],
-            capture_output=True, text=True, check=False, cwd=tmp_path,
-        )  # fmt: skip
+        excluded = [
+            "/auth/token/rotate",
+            "/tokens/{public_id}",
+            "/watch",
+            "/locks/{name}/watch",
+            "/elections/{room}/watch",
+            *FOR_ACTORS,
+        ]
+        done = check(
+            tmp_path, server.url, token, seed, *(part for path in excluded for part in ("--exclude-path", path))
+        )
+        started = server.api(token).call("POST", "/runs", {"session_ttl_seconds": 300}).json()
+        included = (part for path in FOR_ACTORS for part in ("--include-path", path))
+        done_by_actor = check(tmp_path, server.url, started["token"], seed, *included)
+    assert "Tested: 44" in done.stdout, done.stdout[-2000:]
+    assert "Tested: 6" in done_by_actor.stdout, done_by_actor.stdout[-2000:]
+
+
+def check(directory: Path, url: str, token: str, seed: str, *paths: str) -> "subprocess.CompletedProcess[str]":
+    done = subprocess.run(
+        [
+            Path(sys.executable).with_name("st"), "--config-file", Path(__file__).with_name("schemathesis.toml"),
+            "run", directory / "openapi.json", "--url", url, "-H", f"Authorization: Bearer {token}",
+            # A session that was ended can still be looked at.
+            "--checks", "all", "--exclude-checks", "use_after_free",
+            "--max-examples", str(EXAMPLES), *paths, "--seed", seed, "--no-color",
+        ],
+        capture_output=True, text=True, check=False, cwd=directory,
+    )  # fmt: skip
     assert done.returncode == 0, f"SCHEMATHESIS_SEED={seed}\n{done.stdout[-8000:]}{done.stderr[-2000:]}"
-    assert "Tested: 37" in done.stdout, done.stdout[-2000:]
+    return done

@@ -12,6 +12,8 @@ QUERY_COUNTS = {
     "now, refreshed": SHELL + 3,  # no switcher
     "owners": SHELL + 1,
     "owners, rows open": SHELL + 2,  # their locks
+    "runs": SHELL + 2,  # the list, the clock
+    "a run": SHELL + 8,  # the run, layers, actors, leases, waiters, entries, the opened entry, the clock
     "stuck": SHELL + 1,
     "stuck, refreshed": SHELL,  # no switcher
     "snooze": SHELL + 1,

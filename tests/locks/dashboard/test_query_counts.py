@@ -9,6 +9,7 @@ from locks.services import bulk_release, webhooks
 from locks.services.audit import Actor
 from locks.system_state.counters import latest
 from tests.locks.dashboard.query_counts import QUERY_COUNTS
+from tests.sample_run import sample_run
 
 pytestmark = pytest.mark.django_db
 
@@ -33,6 +34,11 @@ def batches(busy, alice, space):
 
 
 @pytest.fixture
+def sample(busy, space):
+    return sample_run(space)
+
+
+@pytest.fixture
 def webhook(space):
     hooks = [webhooks.create(actor=Actor.of_shell(), space=space, url="https://hooks.example/in")[1] for _ in range(3)]
     for _ in range(3):
@@ -51,6 +57,8 @@ def webhook(space):
         ("now, in groups", "?group=owner", {}),
         ("owners", "owners", {}),
         ("owners, rows open", "owners?open={owner}", {}),
+        ("runs", "runs", {}),
+        ("a run", "runs/{run}?path=/shared/1", {}),
         ("stuck", "stuck", {}),
         ("stuck, refreshed", "stuck", {"HX-Request": "true", "HX-Target": "live-content"}),
         ("snooze", "snooze/job-1", {}),
@@ -81,16 +89,17 @@ def webhook(space):
     ],
 )
 def test_pages_run_a_fixed_number_of_queries(
-    page, path, headers, busy, batches, webhook, alice, visit, now_url, django_assert_num_queries
+    page, path, headers, busy, batches, webhook, sample, space, alice, visit, now_url, django_assert_num_queries
 ):
     from locks.models import Event, Lock, Token
 
     browser = visit(alice)
-    (owner,) = owners(space=Token.objects.get().space, filters=OwnersFilters()).rows
+    owner = owners(space=space, filters=OwnersFilters()).rows[0]
     first, second = Lock.objects.filter(name__in=["job-1", "job-2"])
     path = path.format(
         first=first.pk, second=second.pk, event=Event.objects.filter(kind="acquired").latest("id").pk,
-        token=Token.objects.get().public_id, owner=owner.owner.key, webhook=webhook.public_id, **batches,
+        token=Token.objects.get(name="worker").public_id, owner=owner.owner.key, webhook=webhook.public_id,
+        run=sample.id, **batches,
     )  # fmt: skip
     latest.clear()
     with django_assert_num_queries(QUERY_COUNTS[page]):

@@ -4,7 +4,7 @@ CREATE FUNCTION octo_auth(digest text, scope text, name text) RETURNS TABLE (
     token_id bigint, public_id text, token_name text, prefixes text[], space_id bigint, team_id bigint,
     default_ttl_seconds int, max_ttl_seconds int, max_hold_seconds int, max_metadata_length int,
     octostore_compatibility boolean, requests_per_second int, space_is_full boolean, namespaces jsonb,
-    has_namespace_queue boolean, refusal text, history_is_full boolean
+    has_namespace_queue boolean, actor_session_id uuid, is_draining boolean, refusal text, history_is_full boolean
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
         live.token_id, live.public_id, live.token_name, live.prefixes, live.space_id, live.team_id,
@@ -12,6 +12,7 @@ CREATE FUNCTION octo_auth(digest text, scope text, name text) RETURNS TABLE (
         live.octostore_compatibility, live.requests_per_second, live.space_is_full, live.namespaces,
         live.namespace_queue_until > clock_timestamp()
             AND live.namespaces ? left(octo_auth.name, strpos(octo_auth.name, ':')),
+        live.actor_session_id, live.is_draining,
         CASE
             WHEN live.token_id IS NULL THEN 'unauthenticated'
             WHEN NOT octo_auth.scope = ANY (live.scopes) THEN 'scope_missing'
@@ -25,12 +26,14 @@ CREATE FUNCTION octo_auth(digest text, scope text, name text) RETURNS TABLE (
 $$;
 
 -- The same for a request that acquires, with the limits on what it asks for and the defaults for what it leaves open.
+-- `session_id` is the session of the lease: all leases of a run's actor end with the actor's own session.
 CREATE FUNCTION octo_acquire_auth(
     digest text, name text, requested_ttl_seconds int, metadata text, requested_owner text, session uuid
 ) RETURNS TABLE (
     token_id bigint, public_id text, token_name text, prefixes text[], space_id bigint, team_id bigint,
     max_ttl_seconds int, max_hold_seconds int, max_metadata_length int, octostore_compatibility boolean,
-    requests_per_second int, space_is_full boolean, namespaces jsonb, owner text, ttl_seconds int,
+    requests_per_second int, space_is_full boolean, namespaces jsonb, owner text, ttl_seconds int, session_id uuid,
+    is_actor boolean,
     session_expires_at timestamptz, refusal text
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
@@ -39,18 +42,23 @@ CREATE FUNCTION octo_acquire_auth(
         auth.requests_per_second, auth.space_is_full, auth.namespaces,
         coalesce(requested_owner, own_session.owner, auth.token_name),
         coalesce(requested_ttl_seconds, auth.default_ttl_seconds),
+        coalesce(auth.actor_session_id, octo_acquire_auth.session),
+        auth.actor_session_id IS NOT NULL,
         own_session.expires_at,
         coalesce(auth.refusal, CASE
             WHEN requested_ttl_seconds > auth.max_ttl_seconds THEN 'ttl_too_long'
             WHEN char_length(octo_acquire_auth.metadata) > auth.max_metadata_length THEN 'metadata_too_long'
-            WHEN octo_acquire_auth.session IS NOT NULL AND own_session.expires_at IS NULL THEN 'no_session'
+            WHEN coalesce(auth.actor_session_id, octo_acquire_auth.session) IS NOT NULL
+                 AND own_session.expires_at IS NULL THEN 'no_session'
             WHEN own_session.expires_at <= clock_timestamp() THEN 'session_over'
             WHEN auth.history_is_full THEN 'history_full'
+            WHEN auth.is_draining THEN 'run_draining'
         END)
     FROM octo_auth(octo_acquire_auth.digest, 'locks:write', octo_acquire_auth.name) AS auth
     LEFT JOIN LATERAL (
         -- By its id alone: a token can have many sessions, and this may be planned when it has none.
         SELECT octo_session.token_id, octo_session.owner, least(ended_at, octo_session.expires_at) AS expires_at
-        FROM octo_session WHERE octo_session.id = octo_acquire_auth.session LIMIT 1
+        FROM octo_session
+        WHERE octo_session.id = coalesce(auth.actor_session_id, octo_acquire_auth.session) LIMIT 1
     ) AS own_session ON octo_token_owns_lease(auth.token_id, own_session.token_id)
 $$;

@@ -8,7 +8,7 @@
 -- A waiter is present for HEARTBEAT_TIMEOUT_SECONDS (locks/engine/handover.py) after a heartbeat of its server process, and
 -- after its own arrival, which may come before the first heartbeat.
 CREATE FUNCTION octo_hand_to_first_waiter(
-    space bigint, lock_name text, now timestamptz, space_archived_at timestamptz, ending_session uuid, acl text[]
+    space bigint, lock_name text, now timestamptz, space_archived_at timestamptz, ending_sessions uuid[], acl text[]
 ) RETURNS TABLE (
     waiter_id bigint, server_id uuid, lease_id uuid, token_id bigint, session_id uuid, bound_session_id uuid, owner text,
     metadata text, ttl_seconds int, lock_delay_seconds int, idempotency_digest bytea, request_digest bytea,
@@ -36,13 +36,14 @@ BEGIN
               token.revoked_at, token.expires_at, octo_hand_to_first_waiter.space_archived_at,
               octo_hand_to_first_waiter.now)
           AND 'locks:write' = ANY (token.scopes)
+          AND NOT token.is_draining
           AND octo_name_matches_prefixes(candidate.name, token.prefixes)
           AND octo_acl_allows(octo_hand_to_first_waiter.acl, candidate.token_id)
           AND (candidate.session_id IS NULL OR EXISTS (
               SELECT FROM octo_session AS session
               WHERE session.id = candidate.session_id AND session.ended_at IS NULL
                 AND session.expires_at > octo_hand_to_first_waiter.now
-                AND session.id IS DISTINCT FROM octo_hand_to_first_waiter.ending_session))
+                AND session.id <> ALL (octo_hand_to_first_waiter.ending_sessions)))
         ORDER BY candidate.queue_seq, candidate.id
         LIMIT 1
         FOR UPDATE OF candidate

@@ -7,6 +7,8 @@ SELECT
     token.name AS token_name,
     token.scopes,
     token.prefixes,
+    token.actor_session_id,
+    token.is_draining,
     space.id AS space_id,
     space.team_id,
     space.default_ttl_seconds,

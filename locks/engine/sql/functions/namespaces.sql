@@ -63,6 +63,7 @@ CREATE FUNCTION octo_present_waiters(space bigint) RETURNS SETOF octo_waiter LAN
       )) > clock_timestamp() - interval '900 milliseconds'
       AND octo_token_is_valid(token.revoked_at, token.expires_at, space.archived_at, clock_timestamp())
       AND 'locks:write' = ANY (token.scopes)
+      AND NOT token.is_draining
       AND octo_name_matches_prefixes(waiter.name, token.prefixes)
       AND octo_acl_allows((
           SELECT lock.acl FROM octo_lock AS lock WHERE lock.space_id = waiter.space_id AND lock.name = waiter.name
