@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from octo.version import VERSION
-
 if TYPE_CHECKING:
     from octo.async_client import AsyncClient
     from octo.async_leases import AsyncLease, AsyncLeases, AsyncLock, AsyncSemaphore, AsyncSession
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
         WatchEvent,
     )  # fmt: skip
 
-__version__ = VERSION
+__version__ = "0.2.0"
 
 # Imported when first used: the command line starts faster than the whole package loads.
 _MODULES = ("errors", "models", "lease", "leases", "client", "async_leases", "async_client")

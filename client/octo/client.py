@@ -31,7 +31,8 @@ from octo.models import (
     TokenInfo,
     WatchEvent,
 )
-from octo.protocol import Operation, Request, call, lock_path, with_query
+from octo.protocol import Operation, Reply, Request, call, lock_path, with_query
+from octo.renewer import apply_renewal
 from octo.transport import Transport
 from octo.watch import EventStream
 
@@ -155,7 +156,10 @@ class Client:
 
     def renew_all(self, leases: Iterable[Lease]) -> list[Lease]:
         """Renews them now, in one request. Returns those that are lost."""
-        return self._for_all("renew-all", list(leases))
+        held = list(leases)
+        for lease, result, reply in self._for_all("renew-all", held):
+            apply_renewal(lease, result, sent_at=reply.sent_at)
+        return [lease for lease in held if lease.status is Status.LOST]
 
     def release_all(self, leases: Iterable[Lease]) -> list[Lease]:
         """Releases them in one request. Returns those that were lost before."""
@@ -163,29 +167,23 @@ class Client:
         for lease in held:
             lease.begin_release()
             self.connection.stop_renewing(lease)
-        return self._for_all("release-all", held)
+        for lease, result, reply in self._for_all("release-all", held):
+            if result["ok"] or reply.repeated:
+                lease.end(Status.RELEASED)
+            elif result.get("code") == errors.Code.LEASE_NOT_CURRENT.value:
+                lease.end(Status.LOST, str(result.get("details")))
+        return [lease for lease in held if lease.status is Status.LOST]
 
-    def _for_all(self, verb: str, leases: Sequence[Lease]) -> list[Lease]:
-        lost = []
+    def _for_all(
+        self, verb: str, leases: Sequence[Lease]
+    ) -> Iterator[tuple[Lease, dict[str, Any], Reply[Any]]]:
         for first in range(0, len(leases), MAX_PAGE):
             chunk = {lease.lease_id: lease for lease in leases[first : first + MAX_PAGE]}
             request = Request("POST", f"/locks/{verb}", {"leases": [lease.batch_entry for lease in chunk.values()]})
-            operation = operations.for_all(request, retry_for=self.retry_for)
-            reply = self.execute(operation, verb)
+            reply = self.execute(operations.for_all(request, retry_for=self.retry_for), verb)
             for result in reply.value:
-                if (one := chunk.get(result["lease_id"])) is None:
-                    continue
-                details = str(result.get("details") or result.get("code"))
-                if result["ok"] and verb == "renew-all":
-                    one.renewed(result, sent_at=reply.sent_at)
-                elif result["ok"] or (reply.repeated and verb == "release-all"):
-                    one.end(Status.RELEASED)
-                elif result.get("code") == errors.Code.LEASE_NOT_CURRENT.value:
-                    lost.append(one)
-                    one.end(Status.LOST, details)
-                else:
-                    one.on_renew_failed(details)
-        return lost
+                if (lease := chunk.get(result["lease_id"])) is not None:
+                    yield lease, result, reply
 
     def inspect(self, name: str) -> LockInfo:
         return self._call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))

@@ -11,11 +11,10 @@ from typing import Any
 
 import httpx
 
-from octo import clock
+from octo import __version__, clock
 from octo.config import Settings, is_loopback
 from octo.errors import ConfigurationError, TransportError
 from octo.protocol import Request, Response
-from octo.version import VERSION
 
 CONNECT_SECONDS = 5.0
 MAX_BODY = 64 * 1024 * 1024
@@ -35,7 +34,7 @@ class Transport:
         self._transport = transport
         self._headers = {
             "Authorization": f"Bearer {settings.token}",
-            "User-Agent": " ".join(filter(None, (f"octo/{VERSION}", python, program))),
+            "User-Agent": " ".join(filter(None, (f"octo/{__version__}", python, program))),
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }

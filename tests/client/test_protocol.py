@@ -8,7 +8,7 @@ import pytest
 from octo import clock, errors, operations
 from octo.lease import LeaseBase, LeaseEvent, SessionBase, Status
 from octo.protocol import Request, Response, Sleep, call, lock_path
-from octo.renewal import BATCH_PAUSE, RenewalSet
+from octo.renewer import BATCH_PAUSE, RenewalSet
 from octo.watch import EventStream
 
 ID = "11111111-1111-4111-8111-111111111111"

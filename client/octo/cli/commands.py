@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from octo.cli.durations import parse_duration
 from octo.cli.exit_codes import UsageError
+from octo.cli.output import parse_duration
 
 
 class Parser(argparse.ArgumentParser):

@@ -9,8 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from octo.cli.durations import format_duration
-from octo.cli.output import sanitize, unix_ms, until
+from octo.cli.output import format_duration, sanitize, unix_ms, until
 from octo.cli.saved_leases import SavedLease, SavedLeases
 from octo.client import Client
 from octo.lease import LeaseBase

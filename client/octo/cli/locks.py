@@ -10,9 +10,8 @@ from typing import Any
 
 from octo import errors
 from octo.cli.context import RETRY_SECONDS, Spinner, connect, options_of, save, saved_leases
-from octo.cli.durations import format_duration
 from octo.cli.exit_codes import UsageError
-from octo.cli.output import Output, colorize, expires, sanitize, table, unix_ms, until
+from octo.cli.output import Output, colorize, expires, format_duration, sanitize, table, unix_ms, until
 from octo.client import Client
 from octo.leases import Lease
 from octo.models import JOB_TTL, LockInfo, PreviousHolder, WatchEvent, format_time, parse_time

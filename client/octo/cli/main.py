@@ -14,9 +14,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     # What follows a bare `--` is another program's command line.
     ours, child = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
     if ours == ["--version"]:
-        from octo.version import VERSION
+        from octo import __version__
 
-        print(f"octo {VERSION}")
+        print(f"octo {__version__}")
         return 0
     from octo import errors
     from octo.cli.exit_codes import ExitCode, UsageError

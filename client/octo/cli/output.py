@@ -1,26 +1,53 @@
-"""What commands print: text, or one JSON envelope; results on standard output, errors on standard error."""
+"""What commands print: text, or one JSON envelope; results on standard output, errors on standard error. Durations are
+read and written as people do: `90`, `30s`, `15m`, `1h`, `1h30m`."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
 from octo import errors
-from octo.cli.durations import format_duration
 from octo.cli.exit_codes import exit_code_of
 from octo.models import format_time
 
 SCHEMA_VERSION = 1
 _COLORS = {"red": "31", "green": "32", "bold": "1"}
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_PATTERN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 
 
 def colorize(text: str, color: str, stream: TextIO) -> str:
     colorful = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
     return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if colorful else text
+
+
+def parse_duration(text: str) -> int:
+    """Whole seconds. Raises ValueError with a sentence that says what is expected."""
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return int(text)
+    match = _PATTERN.fullmatch(text)
+    if not text or match is None:
+        raise ValueError(f"{text!r} is not a duration; write 90, 30s, 15m, 1h or 1h30m")
+    return sum(int(count) * unit for count, unit in zip(match.groups(), _UNITS.values(), strict=True) if count)
+
+
+def format_duration(seconds: float) -> str:
+    """As in "expires in 25m": the two largest units, and seconds only below ten minutes."""
+    left = max(0, int(seconds))
+    if left >= 600:
+        left -= left % 60
+    parts = []
+    for name, unit in _UNITS.items():
+        count, left = divmod(left, unit)
+        if count:
+            parts.append(f"{count}{name}")
+    return "".join(parts[:2]) or "0s"
 
 
 def unix_ms(time: datetime | None) -> int | None:
