@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from octo.leases import Lease, Leases, Lock, Semaphore, Session
     from octo.models import (
         Holder,
+        LockCheck,
         LockDelay,
         LockInfo,
+        NameConflict,
         NewToken,
         PreviousHolder,
         SessionInfo,

@@ -22,6 +22,7 @@ from octo.lease import Status
 from octo.models import (
     DEFAULT_SESSION_TTL,
     JOB_TTL,
+    LockCheck,
     LockInfo,
     Metadata,
     NewToken,
@@ -186,6 +187,15 @@ class AsyncClient:
 
     async def inspect(self, name: str) -> LockInfo:
         return await self._call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))
+
+    async def check(
+        self, names: Sequence[str], *, lease_ids: Sequence[str] = (), session_id: str | None = None
+    ) -> LockCheck:
+        """Whether the space's policy lets you change what these names stand for. Yours are the leases with these ids,
+        and those of the session. Changes nothing."""
+        body = {"names": list(names), "lease_ids": list(lease_ids), "session_id": session_id}
+        given = {field: value for field, value in body.items() if value is not None}
+        return await self._call(Request("POST", "/locks/check", given), operations.parse_check)
 
     async def locks(
         self,

@@ -23,6 +23,7 @@ from octo.lease import Status
 from octo.models import (
     DEFAULT_SESSION_TTL,
     JOB_TTL,
+    LockCheck,
     LockInfo,
     Metadata,
     NewToken,
@@ -187,6 +188,15 @@ class Client:
 
     def inspect(self, name: str) -> LockInfo:
         return self._call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))
+
+    def check(
+        self, names: Sequence[str], *, lease_ids: Sequence[str] = (), session_id: str | None = None
+    ) -> LockCheck:
+        """Whether the space's policy lets you change what these names stand for. Yours are the leases with these ids,
+        and those of the session. Changes nothing."""
+        body = {"names": list(names), "lease_ids": list(lease_ids), "session_id": session_id}
+        given = {field: value for field, value in body.items() if value is not None}
+        return self._call(Request("POST", "/locks/check", given), operations.parse_check)
 
     def locks(
         self,

@@ -81,6 +81,22 @@ class LockInfo(NamedTuple):
     available_at: datetime | None = None
 
 
+class NameConflict(NamedTuple):
+    """The leases of others that overlap a name."""
+
+    name: str
+    blocked_by: tuple[Holder, ...] = ()
+
+
+class LockCheck(NamedTuple):
+    """`missing`: the names that no lease of yours covers. `policy` is the space's."""
+
+    decision: Literal["clear", "warn", "block"]
+    policy: Literal["off", "warn", "require"]
+    conflicts: tuple[NameConflict, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
 class PreviousHolder(NamedTuple):
     """The lease that a force-release ended."""
 

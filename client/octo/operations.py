@@ -148,8 +148,7 @@ def _held(label: str, body: dict[str, Any]) -> errors.LockHeld:
     if body["status"] == "delayed":
         delayed = models.parse(models.LockDelay, body, name=name)
         return errors.LockDelayed(f"{name} stays closed for a while after its last holder.", name=name, delayed=delayed)
-    blockers = body.get("blocked_by") or ()
-    blocked = tuple(models.parse(models.Holder, blocker) for blocker in blockers if isinstance(blocker, dict))
+    blocked = parse_blockers(body)
     held = models.parse(models.Holder, body, name=name)
     owner = f" by {held.owner}" if held.owner else ""
     if blocked:
@@ -207,6 +206,20 @@ def parse_page(field: str, body: Any) -> tuple[list[Any], str | None]:
 
 def parse_previous(name: str, body: Any) -> models.PreviousHolder:
     return models.parse(models.PreviousHolder, expect(body, previous=dict)["previous"], name=name)
+
+
+def parse_check(body: Any) -> models.LockCheck:
+    expect(body, decision=str, policy=str, conflicts=list, missing=list)
+    conflicts = tuple(
+        models.NameConflict(expect(one, name=str, blocked_by=list)["name"], parse_blockers(one))
+        for one in body["conflicts"]
+    )
+    return models.LockCheck(body["decision"], body["policy"], conflicts, tuple(body["missing"]))
+
+
+def parse_blockers(body: dict[str, Any]) -> tuple[models.Holder, ...]:
+    blockers = body.get("blocked_by") or ()
+    return tuple(models.parse(models.Holder, blocker) for blocker in blockers if isinstance(blocker, dict))
 
 
 def parse_identity(body: Any) -> models.TokenInfo:

@@ -55,6 +55,12 @@ def _slots(text: str) -> int:
     return int(text)
 
 
+def _hook(text: str) -> str:
+    if text not in ("pre-commit", "pre-push"):
+        raise argparse.ArgumentTypeError("hooks are pre-commit and pre-push")
+    return text
+
+
 RESOURCE = (
     Argument("resource", nargs="?", metavar="RESOURCE", help="the lock's name"),
     Argument("--resource", dest="resource_option", metavar="RESOURCE", help="the same, as an option"),
@@ -74,6 +80,7 @@ OPTIONS = (
     Argument("--metadata", metavar="TEXT", help="what others should know, such as 'build=1842 host=runner-7'"),
     Argument("--wait", type=_wait, metavar="TIME", help="wait this long, or `forever`, if it is held"),
 )
+HOOKS = (Argument("hooks", nargs="*", type=_hook, metavar="HOOK", help="pre-commit, pre-push (default: both)"),)
 PREFIX = (Argument("--prefix", help="only names that start with this"),)
 SESSION = (Argument("session_id", metavar="SESSION", help="the session's id"),)
 WEBHOOK = (Argument("webhook", metavar="WEBHOOK", help="the webhook's id"),)
@@ -89,6 +96,7 @@ GLOBAL = (
 GROUPS = {
     "lock": "Acquire, renew, inspect and release locks",
     "jobs": "The same in the words of jobs and owners",
+    "hook": "Check locks when changes are committed or pushed",
     "session": "Hold many locks with one heartbeat",
     "token": "Inspect and rotate the bearer token",
     "tokens": "Issue, list and revoke tokens of the space",
@@ -117,8 +125,13 @@ COMMANDS = (
         "octo lock release issue:8057324b\nocto lock release issue:8057324b --holder job-17", _REQUIRED,
     ),
     Command(
-        "lock status", "locks:status", "Show who holds a lock, or all of them", (*RESOURCE, *PREFIX, *HOLDER),
-        "octo lock status\nocto lock status issue:8057324b --json", _OPTIONAL,
+        "lock status", "locks:status", "Show who holds a lock, or all of them, and what conflicts with yours",
+        (*RESOURCE, *PREFIX, Argument("--mine", action="store_true", help="only what this shell holds"), *HOLDER),
+        "octo lock status\nocto lock status issue:8057324b --json\nocto lock status --mine", _OPTIONAL,
+    ),
+    Command(
+        "lock check", "git:check", "Check whether the lock policy lets you change things", (*NAMES, *HOLDER),
+        "octo lock check path:src/auth.rs path:docs",
     ),
     Command(
         "lock list", "locks:listing", "List locks as a table",
@@ -183,6 +196,26 @@ COMMANDS = (
             "octo jobs release issue-1842", _JOB),
     Command("jobs owner", "locks:job_owner", "Show who owns a job", RESOURCE, "octo jobs owner issue-1842", _JOB),
     Command("jobs list", "locks:list_jobs", "List claimed jobs", PREFIX, "octo jobs list --prefix issue-"),
+    Command(
+        "hook install", "git:install_hooks", "Check what is committed or pushed; a hook that is there is called too",
+        HOOKS, "octo hook install\nocto hook install pre-commit",
+    ),
+    Command("hook uninstall", "git:uninstall_hooks", "Remove the hooks, and restore what was there before", HOOKS,
+            "octo hook uninstall"),
+    Command(
+        "hook run", "git:run_hook", "What the hooks call: check what is being committed or pushed",
+        (Argument("hook", choices=["pre-commit", "pre-push"], help="which hook"),
+         Argument("remote", nargs="?", help="of a push"), Argument("remote_url", nargs="?", help="of a push"), *HOLDER),
+        "octo hook run pre-commit",
+    ),
+    Command(
+        "init", "git:init", "Prepare a git repository: .git/octo/config.toml, and a section for AGENTS.md",
+        (Argument("--policy", choices=["off", "warn", "require"], help="what the hooks do (default: warn)"),
+         Argument("--prefix", help="put before the names of files, where repositories share a space"),
+         Argument("--space", metavar="TEAM/SPACE", help="the space that the token must belong to"),
+         Argument("--agents-file", default="AGENTS.md", metavar="FILE", help="(default: AGENTS.md)")),
+        "octo init\nocto init --policy require --prefix acme/app",
+    ),
     Command(
         "session start", "account:start_session", "Start a session",
         (Argument("--ttl", type=_duration, default=60, metavar="TIME", help="10s to 5m (default: 60)"),
@@ -272,7 +305,7 @@ def build(words: Sequence[str] = ()) -> Parser:
 
 def _add(group: Any, name: str, command: Command, *, with_options: bool) -> None:
     examples = "".join(f"  {line}\n" for line in command.examples.splitlines())
-    usage = "octo run RESOURCE ... [options] -- COMMAND [ARGUMENT ...]" if name == "run" else None
+    usage = "octo run RESOURCE ... [options] -- COMMAND [ARGUMENT ...]" if command.path == "run" else None
     parser = group.add_parser(
         name, help=command.summary, description=command.summary, epilog=f"examples:\n{examples}", usage=usage
     )

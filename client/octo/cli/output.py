@@ -12,8 +12,8 @@ from datetime import datetime, timezone
 from typing import Any, TextIO
 
 from octo import errors
-from octo.cli.exit_codes import exit_code_of
-from octo.models import format_time
+from octo.cli.exit_codes import Blocked, exit_code_of
+from octo.models import Holder, format_time
 
 SCHEMA_VERSION = 1
 _COLORS = {"red": "31", "green": "32", "bold": "1"}
@@ -115,9 +115,15 @@ class Output:
             for label in ("resource", "owner", "metadata"):
                 if facts.get(label):
                     sys.stderr.write(f"  {label.capitalize()}: {sanitize(facts[label])}\n")
-            if isinstance(problem, errors.LockHeld) and problem.held and problem.held.expires_at:
-                sys.stderr.write(f"  Expires: {expires(problem.held.expires_at)}\n")
+            sys.stderr.writelines(f"  {line}\n" for line in _details(problem))
         return int(exit_code_of(problem))
+
+    @staticmethod
+    def holder(held: Holder) -> dict[str, Any]:
+        """A lease of another holder in JSON."""
+        known = {field: getattr(held, field) for field in ("owner", "metadata", "fencing_token")}
+        times = {"expires_at": format_time(held.expires_at), "expires_unix_ms": unix_ms(held.expires_at)}
+        return {"resource": held.name, **known, **times}
 
     @staticmethod
     def _envelope(content: dict[str, Any]) -> None:
@@ -136,13 +142,25 @@ def _describe(problem: errors.OctoError) -> tuple[str, dict[str, Any]]:
         title = "Waited too long" if isinstance(problem, errors.LockTimeout) else "Lock conflict"
         facts = {"resource": problem.name}
         if (held := problem.held) is not None:
-            facts |= {
-                "owner": held.owner,
-                "metadata": held.metadata,
-                "expires_at": format_time(held.expires_at),
-                "expires_unix_ms": unix_ms(held.expires_at),
-            }
-        facts["blocked_by"] = [{"resource": one.name, "owner": one.owner} for one in problem.blocked_by]
+            facts |= {**Output.holder(held), "resource": problem.name}
+        facts["blocked_by"] = [Output.holder(one) for one in problem.blocked_by]
+    elif isinstance(problem, Blocked):
+        facts = dict(problem.facts)
     elif isinstance(problem, errors.ApiError) and problem.title:
         title = f"{problem.title}: {problem.details}"
     return title, {key: value for key, value in facts.items() if value}
+
+
+def _details(problem: errors.OctoError) -> list[str]:
+    """What a terminal shows besides the title and the first holder: every lease that stands in the way."""
+    if isinstance(problem, Blocked):
+        return list(problem.lines)
+    if not isinstance(problem, errors.LockHeld):
+        return []
+    lines = []
+    if problem.held and problem.held.expires_at:
+        lines.append(f"Expires: {expires(problem.held.expires_at)}")
+    if [one.name for one in problem.blocked_by] not in ([], [problem.name]):
+        rows = [(one.name, one.owner or "", until(one.expires_at)) for one in problem.blocked_by]
+        lines += ["Blocked by:", *table(rows, indent="  ")]
+    return lines
