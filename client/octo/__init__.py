@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from octo.async_client import AsyncClient
-    from octo.async_leases import AsyncLease, AsyncLeases, AsyncLock, AsyncSemaphore, AsyncSession
+    from octo.async_leases import (
+        AsyncElection,
+        AsyncLease,
+        AsyncLeases,
+        AsyncLock,
+        AsyncSemaphore,
+        AsyncSession,
+        AsyncTerm,
+    )
     from octo.client import Client
     from octo.errors import (
         ApiError,
@@ -43,8 +51,9 @@ if TYPE_CHECKING:
         Unavailable,
     )  # fmt: skip
     from octo.lease import LeaseEvent, Status
-    from octo.leases import Lease, Leases, Lock, Semaphore, Session
+    from octo.leases import Election, Lease, Leases, Lock, Semaphore, Session, Term
     from octo.models import (
+        ElectionInfo,
         Holder,
         LockCheck,
         LockDelay,

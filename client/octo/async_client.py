@@ -8,20 +8,23 @@ from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from octo import config, errors, models, operations
+from octo import config, errors, models, operations, watch
 from octo.async_leases import (
+    AsyncElection,
     AsyncLease,
     AsyncLeases,
     AsyncLock,
     AsyncLockOptions,
     AsyncSemaphore,
     AsyncSession,
+    AsyncTerm,
 )
 from octo.connection import AsyncConnection
 from octo.lease import Status
 from octo.models import (
     DEFAULT_SESSION_TTL,
     JOB_TTL,
+    ElectionInfo,
     LockCheck,
     LockInfo,
     Metadata,
@@ -34,7 +37,6 @@ from octo.models import (
 from octo.protocol import Operation, Reply, Request, call, lock_path, with_query
 from octo.renewer import apply_renewal
 from octo.transport import Transport
-from octo.watch import EventStream
 
 if TYPE_CHECKING:
     import httpx
@@ -44,6 +46,7 @@ RETRY_SECONDS = 30.0
 MAX_PAGE = 1000
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
+LeaseKind = TypeVar("LeaseKind", bound=AsyncLease)
 
 
 class AsyncClient:
@@ -112,7 +115,7 @@ class AsyncClient:
 
     async def acquire(self, name: str, **options: Unpack[AsyncLockOptions]) -> AsyncLease:
         """A lease that is not renewed until it is entered as a context or `start_renewing()` is called."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, AsyncLease, lock_options=options)
         operation = operations.acquire(name, options, make=make, retry_for=self.retry_for)
         return (await self.execute(operation, "acquire"))[0]
 
@@ -125,21 +128,27 @@ class AsyncClient:
 
     async def claim_next(self, names: Sequence[str], **options: Unpack[AsyncLockOptions]) -> AsyncLease:
         """The first of the names that is free."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, AsyncLease, lock_options=options)
         operation = operations.claim_next(names, options, make=make, retry_for=self.retry_for)
         return (await self.execute(operation, "claim-next"))[0]
 
     async def acquire_all(self, names: Sequence[str], **options: Unpack[AsyncLockOptions]) -> AsyncLeases:
         """All of them or none; requests for the same names in another order do not deadlock."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, AsyncLease, lock_options=options)
         operation = operations.acquire_all(names, options, make=make, retry_for=self.retry_for)
         return AsyncLeases(await self.execute(operation, "acquire-all"))
 
     def _make(
-        self, body: dict[str, Any], *, options: models.LeaseOptions, sent_at: float, lock_options: AsyncLockOptions
-    ) -> AsyncLease:
+        self,
+        kind: type[LeaseKind],
+        body: dict[str, Any],
+        *,
+        options: models.LeaseOptions,
+        sent_at: float,
+        lock_options: AsyncLockOptions,
+    ) -> LeaseKind:
         interrupt = lock_options.get("interrupt", False)
-        lease = AsyncLease(body, options=options, sent_at=sent_at, client=self, interrupt=interrupt)
+        lease = kind(body, options=options, sent_at=sent_at, client=self, interrupt=interrupt)
         if (on_event := lock_options.get("on_event")) is not None:
             lease.on_event(on_event)
         if (on_lost := lock_options.get("on_lost")) is not None:
@@ -266,9 +275,33 @@ class AsyncClient:
 
         A broken connection is resumed where it broke. `after` is the `id` of an event seen earlier.
         """
-        stream = EventStream(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
+        stream = watch.lock_events(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
         async for event in self.connection.watch(stream):
             yield event
+
+    async def create_election(self) -> str:
+        """The random id of a new room, to be shared with all candidates. Elections need no token: `Client(token="")`
+        sends none."""
+        room = await self._call(Request("POST", "/elections", {}), lambda body: models.expect(body, election_id=str))
+        return str(room["election_id"])
+
+    def election(self, room: str, candidate: str, **options: Unpack[AsyncLockOptions]) -> AsyncElection:
+        """For `with`: waits until the candidate leads, renews in the background, resigns at the end."""
+        return AsyncElection(room, candidate=candidate, client=self, options=options)
+
+    async def campaign(self, room: str, candidate: str, **options: Unpack[AsyncLockOptions]) -> AsyncTerm:
+        """As `acquire`: LockHeld if another candidate leads."""
+        make = partial(self._make, AsyncTerm, lock_options=options)
+        operation = operations.campaign(room, candidate, options, make=make, retry_for=self.retry_for)
+        return (await self.execute(operation, "campaign"))[0]
+
+    async def inspect_election(self, room: str) -> ElectionInfo:
+        return await self._call(Request("GET", operations.election_path(room)), operations.parse_election)
+
+    async def watch_election(self, room: str) -> AsyncGenerator[ElectionInfo, None]:
+        """The state, and again after each change, without end."""
+        async for state in self.connection.watch(watch.election_events(room, retry_for=self.retry_for)):
+            yield state
 
     async def whoami(self) -> TokenInfo:
         return await self._call(Request("GET", "/whoami"), operations.parse_identity)

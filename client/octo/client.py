@@ -9,20 +9,23 @@ from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from octo import config, errors, models, operations
+from octo import config, errors, models, operations, watch
 from octo.leases import (
+    Election,
     Lease,
     Leases,
     Lock,
     LockOptions,
     Semaphore,
     Session,
+    Term,
 )
 from octo.connection import Connection
 from octo.lease import Status
 from octo.models import (
     DEFAULT_SESSION_TTL,
     JOB_TTL,
+    ElectionInfo,
     LockCheck,
     LockInfo,
     Metadata,
@@ -35,7 +38,6 @@ from octo.models import (
 from octo.protocol import Operation, Reply, Request, call, lock_path, with_query
 from octo.renewer import apply_renewal
 from octo.transport import Transport
-from octo.watch import EventStream
 
 if TYPE_CHECKING:
     import httpx
@@ -45,6 +47,7 @@ RETRY_SECONDS = 30.0
 MAX_PAGE = 1000
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
+LeaseKind = TypeVar("LeaseKind", bound=Lease)
 
 
 class Client:
@@ -113,7 +116,7 @@ class Client:
 
     def acquire(self, name: str, **options: Unpack[LockOptions]) -> Lease:
         """A lease that is not renewed until it is entered as a context or `start_renewing()` is called."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, Lease, lock_options=options)
         operation = operations.acquire(name, options, make=make, retry_for=self.retry_for)
         return (self.execute(operation, "acquire"))[0]
 
@@ -126,21 +129,27 @@ class Client:
 
     def claim_next(self, names: Sequence[str], **options: Unpack[LockOptions]) -> Lease:
         """The first of the names that is free."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, Lease, lock_options=options)
         operation = operations.claim_next(names, options, make=make, retry_for=self.retry_for)
         return (self.execute(operation, "claim-next"))[0]
 
     def acquire_all(self, names: Sequence[str], **options: Unpack[LockOptions]) -> Leases:
         """All of them or none; requests for the same names in another order do not deadlock."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, Lease, lock_options=options)
         operation = operations.acquire_all(names, options, make=make, retry_for=self.retry_for)
         return Leases(self.execute(operation, "acquire-all"))
 
     def _make(
-        self, body: dict[str, Any], *, options: models.LeaseOptions, sent_at: float, lock_options: LockOptions
-    ) -> Lease:
+        self,
+        kind: type[LeaseKind],
+        body: dict[str, Any],
+        *,
+        options: models.LeaseOptions,
+        sent_at: float,
+        lock_options: LockOptions,
+    ) -> LeaseKind:
         interrupt = lock_options.get("interrupt", False)
-        lease = Lease(body, options=options, sent_at=sent_at, client=self, interrupt=interrupt)
+        lease = kind(body, options=options, sent_at=sent_at, client=self, interrupt=interrupt)
         if (on_event := lock_options.get("on_event")) is not None:
             lease.on_event(on_event)
         if (on_lost := lock_options.get("on_lost")) is not None:
@@ -267,9 +276,33 @@ class Client:
 
         A broken connection is resumed where it broke. `after` is the `id` of an event seen earlier.
         """
-        stream = EventStream(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
+        stream = watch.lock_events(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
         for event in self.connection.watch(stream):
             yield event
+
+    def create_election(self) -> str:
+        """The random id of a new room, to be shared with all candidates. Elections need no token: `Client(token="")`
+        sends none."""
+        room = self._call(Request("POST", "/elections", {}), lambda body: models.expect(body, election_id=str))
+        return str(room["election_id"])
+
+    def election(self, room: str, candidate: str, **options: Unpack[LockOptions]) -> Election:
+        """For `with`: waits until the candidate leads, renews in the background, resigns at the end."""
+        return Election(room, candidate=candidate, client=self, options=options)
+
+    def campaign(self, room: str, candidate: str, **options: Unpack[LockOptions]) -> Term:
+        """As `acquire`: LockHeld if another candidate leads."""
+        make = partial(self._make, Term, lock_options=options)
+        operation = operations.campaign(room, candidate, options, make=make, retry_for=self.retry_for)
+        return (self.execute(operation, "campaign"))[0]
+
+    def inspect_election(self, room: str) -> ElectionInfo:
+        return self._call(Request("GET", operations.election_path(room)), operations.parse_election)
+
+    def watch_election(self, room: str) -> Generator[ElectionInfo, None, None]:
+        """The state, and again after each change, without end."""
+        for state in self.connection.watch(watch.election_events(room, retry_for=self.retry_for)):
+            yield state
 
     def whoami(self) -> TokenInfo:
         return self._call(Request("GET", "/whoami"), operations.parse_identity)

@@ -97,6 +97,7 @@ class FakeServer(httpx.AsyncBaseTransport):
         self._keys: dict[tuple[str, str | None], tuple[Any, Any]] = {}
         self._events: list[dict[str, Any]] = []
         self._waiting: list[tuple[object, set[str]]] = []
+        self._rooms: dict[str, _Lock] = {}
         # Each blocking client has a thread of its own.
         self._guard = threading.Lock()
 
@@ -115,6 +116,8 @@ class FakeServer(httpx.AsyncBaseTransport):
         path = request.url.raw_path.decode().partition("?")[0]
         parameters = {name: values[0] for name, values in parse_qs(request.url.query.decode()).items()}
         try:
+            if path.startswith("/elections"):
+                return self._elections(request, path.split("/")[2:])
             token = self._authenticate(request.headers.get("authorization"))
             if path.endswith("/watch"):
                 return self._watch(path, parameters, request.headers.get("last-event-id"))
@@ -534,6 +537,62 @@ class FakeServer(httpx.AsyncBaseTransport):
         times = {field: self._at(session[field]) for field in ("created_at", "expires_at")}
         known = {field: session[field] for field in ("session_id", "owner", "metadata", "ttl_seconds", "active")}
         return {**known, **times, "lock_count": held}
+
+    def _elections(self, request: httpx.Request, parts: list[str]) -> httpx.Response:
+        """Without a token, in rooms apart from the locks."""
+        if not parts:
+            room = uuid.uuid4().hex
+            return self._response(201, {"election_id": room, "status_path": f"/elections/{room}"})
+        room, verb = parts[0], "".join(parts[1:])
+        if verb == "watch":
+            return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, content=self._room_events(room))
+        body = json.loads(request.content or b"{}")
+        with self._guard:
+            lock, now = self._room(room), self._now()
+            if verb == "campaign":
+                key = request.headers.get("idempotency-key", uuid.uuid4().hex)
+                if lock.lease_id is None:
+                    lock.lease_id, lock.token = uuid.uuid4().hex, key
+                    lock.owner, lock.metadata = self._field(body, "candidate_id", str), body.get("metadata")
+                    lock.fencing_token = max(lock.fencing_token + 1, int(now * 1000))
+                    lock.ttl, lock.expires_at = body.get("ttl_seconds") or 30, now + (body.get("ttl_seconds") or 30)
+                leads = lock.token == key
+                return self._response(200, self._leadership(room, "leader" if leads else "follower", with_token=leads))
+            if not verb:
+                return self._response(200, self._leadership(room, "leader" if lock.lease_id else "vacant"))
+            if lock.lease_id is None or lock.lease_id != self._field(body, "leader_token", str):
+                raise _Refused(404, Code.LEASE_NOT_CURRENT, "This token does not lead the room.")
+            if verb == "renew":
+                lock.expires_at = now + (body.get("ttl_seconds") or 30)
+                return self._response(200, self._leadership(room, "leader", with_token=True))
+            lock.lease_id = None
+            return self._response(200, {"election_id": room, "status": "vacant", "previous_term": lock.fencing_token})
+
+    def _room(self, room: str) -> _Lock:
+        lock = self._rooms.setdefault(room, _Lock(room))
+        if lock.expires_at <= self._now():
+            lock.lease_id = None
+        return lock
+
+    def _leadership(self, room: str, status: str, *, with_token: bool = False) -> dict[str, Any]:
+        lock = self._room(room)
+        left = int((lock.expires_at - self._now()) * 1000) if lock.lease_id else 0
+        leader = {"candidate_id": lock.owner, "metadata": lock.metadata, "term": lock.fencing_token}
+        leader["expires_at"] = self._at(lock.expires_at)
+        answer = {"election_id": room, "status": status, "leader": leader if lock.lease_id else None}
+        secret = {"leader_token": lock.lease_id, "renew_after_ms": left // 2}
+        return answer | (secret if with_token else {"retry_after_ms": left})
+
+    async def _room_events(self, room: str) -> AsyncIterator[bytes]:
+        before = None
+        while True:
+            with self._guard:
+                lock = self._room(room)
+                state = self._leadership(room, "leader" if lock.lease_id else "vacant")
+            if (shown := json.dumps(state["leader"])) != before:
+                before = shown
+                yield f"event: state\ndata: {json.dumps(state)}\n\n".encode()
+            await asyncio.sleep(POLL_SECONDS)
 
     def _watch(self, path: str, parameters: dict[str, str], after: str | None) -> httpx.Response:
         name = None if path == "/watch" else self._name(path)[0]

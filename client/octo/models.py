@@ -132,6 +132,19 @@ class WatchEvent(NamedTuple):
     observed_at: datetime | None = None
 
 
+class ElectionInfo(NamedTuple):
+    """The state of a room; without a leader, `candidate_id` and `term` are None."""
+
+    election_id: str
+    status: Literal["leader", "vacant"]
+    candidate_id: str | None = None
+    metadata: str | None = None
+    term: int | None = None
+    expires_at: datetime | None = None
+    retry_after_ms: int | None = None
+    observed_at: datetime | None = None
+
+
 class TokenInfo(NamedTuple):
     public_id: str
     name: str
@@ -152,7 +165,7 @@ class NewToken(NamedTuple):
 
 
 Record = TypeVar(
-    "Record", Holder, LockDelay, LockInfo, PreviousHolder, SessionInfo, WatchEvent, TokenInfo, NewToken
+    "Record", Holder, LockDelay, LockInfo, PreviousHolder, SessionInfo, WatchEvent, ElectionInfo, TokenInfo, NewToken
 )  # fmt: skip
 
 

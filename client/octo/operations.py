@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
 
 from octo import clock, errors, models
 from octo.lease import LeaseBase, remaining_from
@@ -23,6 +24,7 @@ from octo.protocol import (
 
 MAX_SERVER_WAIT = 60
 MIN_POLL = 0.1
+CAMPAIGN_INTERVAL_MS = 5_000
 # How much longer than its wait an acquire may take, so that a slow answer is not given up on.
 WAIT_GRACE = 2.0
 
@@ -57,6 +59,50 @@ def claim_next(
     return _acquire("/locks/claim-next", body, names, options, make=make, retry_for=retry_for, server_waits=False)
 
 
+def campaign(
+    room: str, candidate: str, options: AcquireOptions, *, make: LeaseFactory[Lease_co], retry_for: float
+) -> Operation[list[Lease_co]]:
+    """Until the candidate leads. The answers are read as those of an acquire: a leader has acquired the room."""
+    path, body = election_path(room, "campaign"), {"candidate_id": candidate}
+    return _acquire(
+        path, body, [room], options, make=make, retry_for=retry_for, server_waits=False, parse=_parse_campaign
+    )
+
+
+def election_path(room: str, verb: str = "") -> str:
+    return f"/elections/{quote(room, safe='')}" + (f"/{verb}" if verb else "")
+
+
+def _parse_campaign(body: Any) -> dict[str, Any]:
+    leader = expect(expect(body, status=str, leader=dict)["leader"], candidate_id=str, term=int, expires_at=str)
+    known = {"owner": leader["candidate_id"], "metadata": leader.get("metadata"), "expires_at": leader["expires_at"]}
+    if body["status"] == "leader":
+        granted = expect(body, leader_token=str, renew_after_ms=int)
+        lease = {"lease_id": granted["leader_token"], "fencing_token": leader["term"]}
+        return {"status": "acquired", **known, **lease, "renew_after_ms": granted["renew_after_ms"]}
+    if body["status"] != "follower":
+        raise invalid("leader or follower")
+    # A leader may resign before its term is over.
+    retry_after = min(expect(body, retry_after_ms=int)["retry_after_ms"], CAMPAIGN_INTERVAL_MS)
+    return {"status": "held", **known, "fencing_token": leader["term"], "retry_after_ms": retry_after}
+
+
+def parse_election(body: Any, **known: Any) -> models.ElectionInfo:
+    expect(body, election_id=str, status=str)
+    return models.parse(models.ElectionInfo, {**body, **expect(body.get("leader") or {})}, **known)
+
+
+def _parse_acquire(body: Any) -> dict[str, Any]:
+    expect(body, status=str)
+    if body["status"] == "acquired":
+        for lease in expect(body, leases=list)["leases"] if "leases" in body else [body]:
+            expect(lease, lease_id=str, fencing_token=int)
+    elif body["status"] not in ("held", "delayed"):
+        raise invalid("acquired, held or delayed")
+    result: dict[str, Any] = body
+    return result
+
+
 def _acquire(
     path: str,
     body: dict[str, Any],
@@ -66,6 +112,7 @@ def _acquire(
     make: LeaseFactory[Lease_co],
     retry_for: float,
     server_waits: bool,
+    parse: Callable[[Any], dict[str, Any]] = _parse_acquire,
 ) -> Operation[list[Lease_co]]:
     """Asks until the locks are ours or the wait is over. A server that does not wait is asked again."""
     wait = options.get("wait") or 0.0
@@ -86,7 +133,7 @@ def _acquire(
             timeout=min(ANSWER_SECONDS + server_wait, remaining + WAIT_GRACE) if wait else ANSWER_SECONDS,
         )
         limit = min(retry_for, remaining) if wait else retry_for
-        reply: Reply[dict[str, Any]] = yield from send_with_retry(request, _parse_acquire, retry_for=limit)
+        reply: Reply[dict[str, Any]] = yield from send_with_retry(request, parse, retry_for=limit)
         if reply.value["status"] == "acquired":
             bodies = reply.value.get("leases", [reply.value])
             leases = [make({"name": names[0], **one}, options=options, sent_at=reply.sent_at) for one in bodies]
@@ -108,17 +155,6 @@ def _acquire(
             server_wait = max(1, math.ceil(min(MAX_SERVER_WAIT, give_up_at - clock.now())))
 
 
-def _parse_acquire(body: Any) -> dict[str, Any]:
-    expect(body, status=str)
-    if body["status"] == "acquired":
-        for lease in expect(body, leases=list)["leases"] if "leases" in body else [body]:
-            expect(lease, lease_id=str, fencing_token=int)
-    elif body["status"] not in ("held", "delayed"):
-        raise invalid("acquired, held or delayed")
-    result: dict[str, Any] = body
-    return result
-
-
 def _refresh(leases: Sequence[LeaseBase], bodies: Sequence[dict[str, Any]], *, retry_for: float) -> Operation[bool]:
     """An answer that took long to come leaves little of a deadline that is counted from the request, so the lease is
     renewed before it is used. False if it was lost on the way."""
@@ -128,14 +164,16 @@ def _refresh(leases: Sequence[LeaseBase], bodies: Sequence[dict[str, Any]], *, r
             continue
         request = lease.renewal(timeout=ANSWER_SECONDS)
         try:
-            reply: Reply[Any] = yield from send_with_retry(request, _checked(lease), retry_for=min(retry_for, granted))
+            reply: Reply[Any] = yield from send_with_retry(request, checked(lease), retry_for=min(retry_for, granted))
         except errors.LeaseNotCurrent:
             return False
         lease.reset_deadline(reply.value, sent_at=reply.sent_at)
     return True
 
 
-def _checked(lease: LeaseBase) -> Any:
+def checked(lease: LeaseBase) -> Callable[[Any], Any]:
+    """Reads an answer that renews this lease."""
+
     def parse(body: Any) -> Any:
         lease.parse_renewal(body)
         return body
@@ -169,16 +207,16 @@ def renew(name: str, lease_id: str, *, ttl: int | None, retry_for: float) -> Ope
 
 def release(name: str, lease_id: str, *, retry_for: float) -> Operation[None]:
     """A second release succeeds if the answer to the first may have been lost."""
-    yield from _end(Request("POST", lock_path(name, "release"), {"lease_id": lease_id}), retry_for=retry_for)
+    yield from end(Request("POST", lock_path(name, "release"), {"lease_id": lease_id}), retry_for=retry_for)
 
 
 def end_session(session_id: str, *, retry_for: float) -> Operation[None]:
-    yield from _end(Request("DELETE", f"/sessions/{session_id}"), retry_for=retry_for)
+    yield from end(Request("DELETE", f"/sessions/{session_id}"), retry_for=retry_for)
 
 
-def _end(request: Request, *, retry_for: float) -> Operation[None]:
+def end(request: Request, *, retry_for: float, parse: Callable[[Any], object] | None = None) -> Operation[None]:
     try:
-        yield from send_with_retry(request, expect_null, retry_for=retry_for)
+        yield from send_with_retry(request, parse or expect_null, retry_for=retry_for)
     except (errors.LeaseNotCurrent, errors.NotFound, errors.SessionExpired) as problem:
         if not problem.repeated:
             raise

@@ -33,7 +33,7 @@ class Transport:
         self._program = program
         self._transport = transport
         self._headers = {
-            "Authorization": f"Bearer {settings.token}",
+            **({"Authorization": f"Bearer {settings.token}"} if settings.token else {}),
             "User-Agent": " ".join(filter(None, (f"octo/{__version__}", python, program))),
             "Accept": "application/json",
             "Accept-Encoding": "identity",

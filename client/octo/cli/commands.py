@@ -82,6 +82,7 @@ OPTIONS = (
 )
 HOOKS = (Argument("hooks", nargs="*", type=_hook, metavar="HOOK", help="pre-commit, pre-push (default: both)"),)
 PREFIX = (Argument("--prefix", help="only names that start with this"),)
+ROOM = (Argument("room", metavar="ROOM", help="the room's id"),)
 SESSION = (Argument("session_id", metavar="SESSION", help="the session's id"),)
 WEBHOOK = (Argument("webhook", metavar="WEBHOOK", help="the webhook's id"),)
 GLOBAL = (
@@ -96,6 +97,7 @@ GLOBAL = (
 GROUPS = {
     "lock": "Acquire, renew, inspect and release locks",
     "jobs": "The same in the words of jobs and owners",
+    "election": "Lead, among several candidates; no token is needed",
     "hook": "Check locks when changes are committed or pushed",
     "session": "Hold many locks with one heartbeat",
     "token": "Inspect and rotate the bearer token",
@@ -104,6 +106,7 @@ GROUPS = {
 }
 _OPTIONAL = {"resource_required": False}
 _REQUIRED = {"resource_required": True, "noun": "lock"}
+_ANONYMOUS = {"token": ""}
 _JOB = {"resource_required": True, "noun": "job"}
 
 COMMANDS = (
@@ -176,7 +179,7 @@ COMMANDS = (
         "octo run deploy-main --ttl 60 --wait 5m -- ./deploy.sh\n"
         "octo run db/migrate deploy-main -- ./migrate.sh\n"
         "octo run gpu -n 4 --wait forever -- python train.py\n"
-        "octo run nightly --on-held skip -- ./report.sh", {"resource_required": False},
+        "octo run nightly --on-held skip -- ./report.sh", {"resource_required": False, "takes_command": True},
     ),
     Command(
         "claim-next", "locks:claim_next", "Acquire the first of several locks that is free",
@@ -196,6 +199,26 @@ COMMANDS = (
             "octo jobs release issue-1842", _JOB),
     Command("jobs owner", "locks:job_owner", "Show who owns a job", RESOURCE, "octo jobs owner issue-1842", _JOB),
     Command("jobs list", "locks:list_jobs", "List claimed jobs", PREFIX, "octo jobs list --prefix issue-"),
+    Command("election create", "elections:create", "Create a room for candidates", (), "octo election create",
+            _ANONYMOUS),
+    Command(
+        "election hold", "elections:hold", "Lead a room: while a command runs, or until this one is stopped",
+        (*ROOM, Argument("--candidate", metavar="ID", help="who you are (default: OCTO_OWNER, else the host)"),
+         Argument("--ttl", type=_duration, metavar="TIME", help="5s to 5m (default: 30s)"),
+         Argument("--metadata", metavar="TEXT", help="what others should know"),
+         Argument("--wait", type=_wait, default=math.inf, metavar="TIME", help="wait this long (default: forever)"),
+         Argument("--events", action="store_true", help="print what happens to the term as JSON lines")),
+        "octo election hold ROOM --candidate west-2 -- ./scheduler\nocto election hold ROOM --wait 1m",
+        {**_ANONYMOUS, "takes_command": True, "more": None, "slots": None, "on_held": "wait", "owner": None,
+         "conflict_exit_code": None, "events_fd": None},
+    ),
+    Command("election status", "elections:status", "Show who leads a room", ROOM, "octo election status ROOM",
+            _ANONYMOUS),
+    Command(
+        "election watch", "elections:watch", "Print the state of a room whenever it changes",
+        (*ROOM, Argument("--limit", type=int, metavar="N", help="stop after so many states")),
+        "octo election watch ROOM", _ANONYMOUS,
+    ),
     Command(
         "hook install", "git:install_hooks", "Check what is committed or pushed; a hook that is there is called too",
         HOOKS, "octo hook install\nocto hook install pre-commit",

@@ -27,6 +27,7 @@ FRAME_SECONDS = 0.1
 def connect(arguments: Any, *, retry_for: float = RETRY_SECONDS) -> Client:
     return Client(
         arguments.url,
+        getattr(arguments, "token", None),
         token_file=arguments.token_file,
         profile=arguments.profile,
         retry_for=retry_for,

@@ -45,7 +45,7 @@ def _run(ours: list[str], child: list[str], output: Any) -> int:
     from octo.cli.exit_codes import UsageError
 
     arguments: Any = build(ours).parse_args(ours)
-    if child and arguments.command != "run":
+    if child and not getattr(arguments, "takes_command", False):
         raise UsageError(f"octo {arguments.command} runs no command; nothing may follow `--`.")
     arguments.child = child
     output.quiet = arguments.quiet
