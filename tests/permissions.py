@@ -194,6 +194,7 @@ ENDPOINTS: list[Endpoint] = [
     Endpoint(route="locks/<lockname:name>/history", path="/locks/{lock}/history", scope=Scope.AUDIT_READ),
     Endpoint(route="locks/<lockname:name>/watch", path="/locks/{lock}/watch", scope=READ, streams=True),
     Endpoint(route="watch", path="/watch", scope=READ, streams=True),
+    Endpoint(route="locks/check", path="/locks/check", method="POST", scope=READ, body={"names": ["new"]}),
     Endpoint(route="locks/claim-next", path="/locks/claim-next", method="POST", scope=WRITE, body={"names": ["new"]}),
     Endpoint(route="locks/acquire-all", path="/locks/acquire-all", method="POST", scope=WRITE, body={"names": ["new"]}),
     Endpoint(

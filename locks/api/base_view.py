@@ -4,7 +4,7 @@ A view decodes its body with msgspec, calls the engine and returns encoded bytes
 negotiation are not used, because they cost more than the rest of a request.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -20,11 +20,12 @@ from locks.api.errors import ApiError, authentication_failed, internal_error, ov
 from locks.api.exceptions import respond, to_api_error
 from locks.api.lease_options import lease_options
 from locks.api.limits import limits
-from locks.api.parsing import MAX_BODY, parse_body
+from locks.api.parsing import MAX_BODY, name_in_path, parse_body
 from locks.api.responses import AnyOutcome
 from locks.api.usage_counters import usage_counters
 from locks.api.usage_flusher import usage_flusher
 from locks.engine.execution import Unavailable
+from locks.engine.names import Rules
 from locks.engine.retry import RetriesExhausted
 from locks.engine.verdicts import Verdict
 from locks.models import Space
@@ -108,6 +109,14 @@ class LockApiView(ApiView):
             "request_id": request_id(request),
             "address": request.META.get("REMOTE_ADDR"),
         }
+
+    def rules(self, request: Request) -> Rules:
+        """Of the token's space. An unknown token has none, and is refused by the statement."""
+        spaces = Space.objects.filter(tokens__digest=presented(request).digest)
+        return cache(lambda: spaces.values_list("namespaces", flat=True).first() or {})
+
+    def name(self, request: Request, text: str) -> str:
+        return name_in_path(text, self.rules(request))
 
     def body(self, request: Request, decoder: "msgspec.json.Decoder[Message]") -> Message:
         return parse_body(request._request, decoder, max_size=self.max_body)

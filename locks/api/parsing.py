@@ -7,7 +7,7 @@ from django.http import HttpRequest
 
 from locks.api.errors import ApiError, Code, invalid_input
 from locks.api.schemas import MAX_LOCK_DELAY_SECONDS
-from locks.engine.names import VERBS, validate
+from locks.engine.names import VERBS, InvalidPath, Rules, canonical_name, canonical_prefix, validate
 from locks.models.space import MAX_TTL_SECONDS
 from locks.pagination import InvalidCursor, decode
 
@@ -60,25 +60,37 @@ def _read_body(request: HttpRequest, max_size: int) -> bytes:
 ENCODED_SLASH = "\udc2f"
 
 
-def name_in_path(text: str) -> str:
+def name_in_path(text: str, rules: Rules) -> str:
     """The lock name in a path. `/locks/deploy/release` would be ambiguous, so it is refused as a name; with `%2F` it is
     one."""
     _, slash, last = text.rpartition("/")
     if slash and last in VERBS:
         details = f"Send the slash before {last!r}, which is a verb of this API, as %2F."
         raise ApiError(400, Code.INVALID_LOCK_NAME, details)
-    return check_name(text.replace(ENCODED_SLASH, "/"))
+    return check_name(text.replace(ENCODED_SLASH, "/"), rules)
 
 
-def check_name(name: str) -> str:
+def check_name(name: str, rules: Rules) -> str:
+    """The name, in the canonical form of its namespace."""
+    try:
+        name = canonical_name(name, rules)
+    except InvalidPath as refusal:
+        raise ApiError(400, Code.INVALID_LOCK_NAME, str(refusal)) from None
     if error := validate(name):
         raise ApiError(400, Code.INVALID_LOCK_NAME, error)
     return name
 
 
-def check_names(names: list[str]) -> list[str]:
+def check_names(names: list[str], rules: Rules) -> list[str]:
     """In the given order, without duplicates."""
-    return [check_name(name) for name in dict.fromkeys(names)]
+    return list(dict.fromkeys(check_name(name, rules) for name in names))
+
+
+def check_prefix(prefix: str, rules: Rules) -> str:
+    try:
+        return canonical_prefix(prefix, rules)
+    except InvalidPath as error:
+        raise invalid_input(422, f"prefix: {error}") from None
 
 
 def check_ttl(ttl_seconds: int | None) -> int | None:

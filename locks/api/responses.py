@@ -1,7 +1,7 @@
 """Responses of the API for the engine's results, or errors."""
 
 from datetime import datetime
-from typing import TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -19,10 +19,12 @@ from locks.api.errors import (
 from locks.api.parsing import invalid_ttl
 from locks.engine import results
 from locks.engine.verdicts import Verdict
+from locks.models.space import LockPolicy
 
 # Bounds of retry_after_ms for a held lock: not later than its expiry, and often enough to notice a release.
 MAX_RETRY_MS = 5_000
 MIN_RETRY_MS = 100
+MAX_BLOCKED_BY = 100
 # Checked first, because most requests succeed.
 _SUCCESS = frozenset({Verdict.ACQUIRED, Verdict.RECOGNISED, Verdict.RENEWED, Verdict.RELEASED})
 # A session survives a lost keepalive. lock_state.sql has the same number.
@@ -37,6 +39,7 @@ AnyOutcome: TypeAlias = (
     | results.Released
     | results.ForceReleased
     | results.Inspected
+    | results.Checked
     | results.Listed
     | results.SessionRow
     | results.KeptAlive
@@ -61,6 +64,11 @@ _ERRORS: dict[str, tuple[int, Code, str]] = {
         403,
         Code.LOCK_LIMIT_EXCEEDED,
         "The space has reached its limit of live locks. Release some, or ask an admin to raise the limit.",
+    ),
+    Verdict.NAMES_OVERLAP: (
+        400,
+        Code.INVALID_INPUT,
+        "Two of the names overlap with each other, so they cannot both be held. Ask for the wider one only.",
     ),
     Verdict.NO_SESSION: (404, Code.NOT_FOUND, "There is no such session, or it belongs to another token."),
     Verdict.SESSION_OVER: (
@@ -139,20 +147,23 @@ def acquired(
         case Verdict.ACQUIRED | Verdict.RECOGNISED:
             return _granted(schemas.Acquired, outcome)
         case Verdict.HELD:
-            assert outcome.holder_id is not None
-            assert outcome.owner is not None
+            blocked_by = _blocked_by(outcome)
+            holder = blocked_by[0] if blocked_by else outcome
+            assert holder.holder_id is not None
+            assert holder.owner is not None
             return schemas.Held(
                 name=outcome.name,
-                holder_id=outcome.holder_id,
-                owner=outcome.owner,
-                metadata=outcome.metadata,
-                fencing_token=outcome.fencing_token,
-                acquired_at=outcome.acquired_at,
-                expires_at=outcome.expires_at,
-                retry_after_ms=retry_after_ms(outcome.expires_at, outcome.now),
+                holder_id=holder.holder_id,
+                owner=holder.owner,
+                metadata=holder.metadata,
+                fencing_token=holder.fencing_token,
+                acquired_at=holder.acquired_at,
+                expires_at=holder.expires_at,
+                retry_after_ms=retry_after_ms(holder.expires_at, outcome.now),
                 waiters=outcome.waiters,
                 waited_ms=waited_ms,
                 queue_position=position or UNSET,
+                blocked_by=blocked_by or UNSET,
             )
         case Verdict.DELAYED:
             assert outcome.available_at is not None
@@ -165,6 +176,15 @@ def acquired(
                 queue_position=position or UNSET,
             )
     unreachable(outcome.verdict)
+
+
+def _blocked_by(outcome: results.Acquired) -> list[schemas.BlockingLease]:
+    """Empty for a plain name."""
+    if outcome.blocked_by is None:
+        return []
+    own: list[Any] = [outcome] if outcome.expires_at is not None and outcome.expires_at > outcome.now else []
+    leases = [*own, *outcome.blocked_by][:MAX_BLOCKED_BY]
+    return msgspec.convert(leases, list[schemas.BlockingLease], from_attributes=True)
 
 
 def status_of(message: schemas.Acquired | schemas.Held | schemas.Delayed) -> int:
@@ -192,9 +212,18 @@ def acquired_all(
             return schemas.AllAcquired(leases=[_granted(schemas.Lease, row) for row in rows])
         case Verdict.HELD:
             blocking = [row for row in rows if row.is_blocking]
-            available_at = min((row.available_at for row in blocking if row.available_at), default=now)
+            overlapping = msgspec.convert(rows[0].blocked_by or [], list[schemas.BlockingLease])
+            times = [
+                *(row.available_at for row in blocking if row.available_at),
+                *(lease.expires_at for lease in overlapping),
+                *([rows[0].blocked_until] if rows[0].blocked_until else []),
+            ]
+            available_at = min(times, default=now)
             return schemas.AllHeld(
-                blocked_by=[_blocker(row) for row in blocking],
+                blocked_by=[
+                    *(_blocker(row) for row in blocking),
+                    *(schemas.Blocker(**msgspec.structs.asdict(lease), available_at=None) for lease in overlapping),
+                ][:MAX_BLOCKED_BY],
                 retry_after_ms=retry_after_ms(available_at, now),
                 waited_ms=waited_ms,
                 queue_position=position or UNSET,
@@ -210,6 +239,7 @@ def _blocker(row: results.AcquireAllRow) -> schemas.Blocker:
         owner=row.owner if live else None,
         metadata=row.metadata if live else None,
         fencing_token=row.fencing_token,
+        acquired_at=row.acquired_at if live else None,
         expires_at=row.expires_at if live else None,
         available_at=row.available_at if not live else None,
     )
@@ -330,3 +360,28 @@ def session(row: results.SessionRow) -> schemas.Session:
         lock_count=row.lock_count,
         active=row.active,
     )
+
+
+def checked(rows: list[results.Checked]) -> schemas.Checked:
+    for row in rows:
+        raise_api_error(row, scope="locks:read")
+    policy = rows[0].policy
+    conflicts = [
+        schemas.Conflict(
+            name=row.name, blocked_by=msgspec.convert(row.blocked_by[:MAX_BLOCKED_BY], list[schemas.BlockingLease])
+        )
+        for row in rows
+        if row.blocked_by
+    ]
+    missing = [row.name for row in rows if not row.is_covered]
+    match policy:
+        case LockPolicy.OFF:
+            return schemas.Checked(decision="clear", policy="off", conflicts=conflicts, missing=missing)
+        case LockPolicy.WARN:
+            decision: Literal["warn", "clear"] = "warn" if conflicts else "clear"
+            return schemas.Checked(decision=decision, policy="warn", conflicts=conflicts, missing=missing)
+        case LockPolicy.REQUIRE:
+            return schemas.Checked(
+                decision="block" if missing else "clear", policy="require", conflicts=conflicts, missing=missing
+            )
+    unreachable(str(policy))

@@ -86,6 +86,14 @@ class ClaimNextBody(LeaseOptions, kw_only=True):
     names: Annotated[list[Name], Meta(min_length=1, max_length=1000)]
 
 
+class CheckBody(msgspec.Struct, kw_only=True):
+    names: Annotated[list[Name], Meta(min_length=1, max_length=1000)]
+    lease_ids: Annotated[
+        list[UUID], Meta(max_length=1000, description="The caller's own leases. They cover names and block none.")
+    ] = []
+    session_id: Annotated[UUID, Meta(description="The leases of this session are the caller's own too.")] | None = None
+
+
 class AcquireAllBody(LeaseOptions, kw_only=True):
     names: Annotated[list[Name], Meta(min_length=1, max_length=100)]
     wait_seconds: WaitSeconds | None = None
@@ -161,6 +169,29 @@ class Held(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
     # Set if the wait timed out.
     waited_ms: Milliseconds | UnsetType = UNSET
     queue_position: QueuePosition | UnsetType = UNSET
+    blocked_by: (
+        Annotated[
+            list["BlockingLease"],
+            Meta(
+                max_length=100,
+                description="In a namespace: the live leases of all names that overlap, the first of which is "
+                "described above. If only requests that wait overlap, the leases that those wait for.",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class BlockingLease(msgspec.Struct, kw_only=True):
+    """A live lease of a name that overlaps."""
+
+    name: str
+    owner: str
+    metadata: str | None
+    holder_id: HolderId
+    fencing_token: FencingToken
+    acquired_at: datetime
+    expires_at: datetime
 
 
 class Delayed(msgspec.Struct, kw_only=True, tag_field="status", tag="delayed"):
@@ -185,13 +216,15 @@ class AllAcquired(msgspec.Struct, kw_only=True, tag_field="status", tag="acquire
 
 
 class Blocker(msgspec.Struct, kw_only=True):
-    """A name that could not be acquired. The fields of the holder are null during a cooldown."""
+    """A name that could not be acquired, or one of a namespace that overlaps with it. The fields of the holder are null
+    during a cooldown."""
 
     name: str
     holder_id: HolderId | None
     owner: str | None
     metadata: str | None
     fencing_token: FencingToken
+    acquired_at: datetime | None
     expires_at: datetime | None
     available_at: datetime | None
 
@@ -204,6 +237,21 @@ class AllHeld(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
     # Set if the wait timed out; the position is that in the last queue.
     waited_ms: Milliseconds | UnsetType = UNSET
     queue_position: QueuePosition | UnsetType = UNSET
+
+
+class Conflict(msgspec.Struct, kw_only=True):
+    name: str
+    blocked_by: Annotated[list[BlockingLease], Meta(min_length=1, max_length=100)]
+
+
+class Checked(msgspec.Struct, kw_only=True):
+    """`conflicts` are the names that leases of others overlap with, `missing` those that no lease of the caller covers.
+    What follows from them depends on the policy of the space."""
+
+    decision: Literal["clear", "warn", "block"]
+    policy: Literal["off", "warn", "require"]
+    conflicts: list[Conflict]
+    missing: list[str]
 
 
 class Renewed(msgspec.Struct, kw_only=True):

@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 from django.urls.converters import StringConverter, UUIDConverter
 
-from locks.api.views import bulk, deliveries, history, leases, openapi, sessions, tokens, watch, webhooks
+from locks.api.views import bulk, check, deliveries, history, leases, openapi, sessions, tokens, watch, webhooks
 from locks.token_format import PUBLIC_ID_LENGTH
 
 
@@ -28,6 +28,7 @@ register_converter(PublicIdConverter, "publicid")
 urlpatterns = [
     path("locks", bulk.LocksView.as_view()),
     path("locks/claim-next", bulk.ClaimNextView.as_view()),
+    path("locks/check", check.CheckView.as_view()),
     path("locks/acquire-all", bulk.AcquireAllView.as_view()),
     path("locks/renew-all", bulk.RenewAllView.as_view()),
     path("locks/release-all", bulk.ReleaseAllView.as_view()),

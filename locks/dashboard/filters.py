@@ -1,12 +1,14 @@
 """The filters of a page as its query string has them. Invalid values count as absent."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 from django.http import QueryDict
 
 from locks.dashboard.page_number import parse_page
+from locks.engine.names import canonical_filter
+from locks.models import Space
 
 MAX_TEXT = 256
 MAX_OPEN = 5
@@ -15,10 +17,11 @@ MAX_OPEN = 5
 @dataclass(frozen=True, kw_only=True)
 class Filters:
     """A subclass has a text field for each parameter. `CHOICES` lists the allowed values of some; `NARROWING` names
-    those that leave rows out."""
+    those that leave rows out, `NAMES` those that are names of locks, and whether only their beginnings."""
 
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {}
     NARROWING: ClassVar[tuple[str, ...]] = ()
+    NAMES: ClassVar[Mapping[str, bool]] = {}
 
     page: int = 1
     # The keys of the rows whose details are open.
@@ -34,6 +37,14 @@ class Filters:
         # Postgres stores no null character in a text.
         text = query.get(name, "").replace("\0", "").strip()[:MAX_TEXT]
         return text if text and text in cls.CHOICES.get(name, (text,)) else default
+
+    def canonical(self, space: Space) -> Self:
+        """With names in the canonical form of their namespaces."""
+        names: dict[str, Any] = {
+            field: canonical_filter(getattr(self, field), lambda: space.namespaces, is_prefix=is_prefix)
+            for field, is_prefix in self.NAMES.items()
+        }
+        return replace(self, **names)
 
     @property
     def is_filtered(self) -> bool:

@@ -25,7 +25,14 @@ HEARTBEAT_SECONDS = 0.2
 
 
 def end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
-    """One statement, and another for locks whose queue a request joined meanwhile. Returns results in batch order."""
+    """One statement, and others for locks whose queue a request joined meanwhile and for names of namespaces. Returns
+    results in batch order."""
+    rows = yield from _end_and_hand_over(batch)
+    yield from _serve_spaces(rows, [request.name for request in batch])
+    return rows
+
+
+def _end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
     decided: dict[int, results.EndedAndHandedOver] = {}
     pending = dict(enumerate(batch))
     for _round in range(MAX_ROUNDS):
@@ -55,6 +62,28 @@ def handover_request(request: requests.Caller, name: str, *, space_id: int | Non
     )
 
 
+def _serve_spaces(rows: Iterable[results.EndedAndHandedOver], names: Sequence[str] = ()) -> Operation[None]:
+    for space_id in {space_id for row in rows for space_id in row.spaces_to_serve or ()}:
+        yield from serve_namespaces(space_id, names)
+
+
+def serve_namespaces(space_id: int, names: Sequence[str] = ()) -> Operation[None]:
+    """Hands over names of namespaces whose turn it is. Leases that are over and overlap with them, or with the given
+    names, are ended before that."""
+    keys: list[results.NamespaceHandover] = yield statements.NAMESPACE_HANDOVERS, [space_id, list(names)]
+    # Statements of their own, since the second has to see what the first has changed.
+    for serves_queue in (False, True):
+        batch = [
+            requests.EndAndHandOver(
+                digest=None, channel="task", space_id=space_id, name=key.name, serves_queue=serves_queue
+            )
+            for key in keys
+            if key.serves_queue == serves_queue
+        ]
+        if batch:
+            yield from _end_and_hand_over(batch)
+
+
 def hand_over_names(keys: Iterable[results.LockKey]) -> Operation[int]:
     """Ends the leases of these names that are over, and hands the locks over. Returns the number of names."""
     batch = [
@@ -73,6 +102,7 @@ def end_session(request: requests.SessionRef) -> Operation[results.SessionEnded]
     (row,) = yield statements.END_AND_HAND_OVER, [encode([session_end])]
     if row.joined_meanwhile and row.space_id is not None:
         yield from hand_over_names(results.LockKey(row.space_id, name) for name in row.joined_meanwhile)
+    yield from _serve_spaces([row])
     return results.SessionEnded(row.verdict, request.session_id, row.now, row.space_id, row.requests_per_second)
 
 
@@ -80,7 +110,16 @@ def enqueue(batch: Sequence[requests.Enqueue]) -> Operation[list[results.Enqueue
     """An entry in the queue for each. If the verdict is `retry`, acquire has the answer."""
     for index, request in enumerate(batch):
         request.index = index
-    return (yield statements.ENQUEUE, [encode(batch)])
+    rows: list[results.Enqueued] = yield statements.ENQUEUE, [encode(batch)]
+    for request, first in zip(batch, rows, strict=True):
+        row = first
+        while row.verdict in (Verdict.UNGUARDED, Verdict.ROW_MISSING):
+            if row.verdict == Verdict.ROW_MISSING:
+                yield statements.INSERT_MISSING, [encode({"digest": request.digest, "names": [request.name]})]
+            request.is_alone = True
+            (row,) = yield statements.ENQUEUE, [encode([request])]
+        rows[first.index] = row
+    return rows
 
 
 def dequeue(waiters: Sequence[int], *, server_id: UUID | None = None) -> Operation[list[results.Dequeued]]:
@@ -124,8 +163,11 @@ def claim_handovers(server_id: UUID) -> Operation[list[results.Handover]]:
 def hand_over_free_names(server_id: UUID) -> Operation[int]:
     """Hands over the locks that requests at this server process wait for and that became free by time alone. The sweep
     does the same for all, but less often."""
-    keys = yield statements.FREE_NAMES_WITH_WAITERS, [server_id]
-    return (yield from hand_over_names(keys))
+    free: list[results.FreeName] = yield statements.FREE_NAMES_WITH_WAITERS, [server_id]
+    for key in free:
+        if key.name is None:
+            yield from serve_namespaces(key.space_id)
+    return (yield from hand_over_names(results.LockKey(key.space_id, key.name) for key in free if key.name is not None))
 
 
 def waiters_of(server_id: UUID) -> Operation[list[int]]:

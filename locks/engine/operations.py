@@ -6,7 +6,7 @@ has to be handed over first (requests may wait for it, or its session may be ove
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 from uuid import UUID
 
 from locks.engine import requests, results, statements
@@ -73,6 +73,11 @@ def _run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -
         for row in rows:
             if row.verdict == Verdict.RETRY:
                 to_retry.append(pending[row.index])
+            elif row.verdict == Verdict.UNGUARDED:
+                index = pending[row.index]
+                request = cast(requests.Acquire, batch[index])
+                request.is_alone = True
+                (decided[index],) = yield from _run_batch(statement, [request])
             elif row.verdict == Verdict.NEEDS_HANDOVER:
                 handovers.append(pending[row.index])
             else:
@@ -91,6 +96,8 @@ def _run_batch(statement: Statement[Result], batch: Sequence[requests.Caller]) -
 
 
 def acquire(batch: Sequence[requests.Acquire]) -> Operation[list[results.Acquired]]:
+    if len(batch) == 1:
+        batch[0].is_alone = True
     return _run_batch(statements.ACQUIRE, batch)
 
 
@@ -108,6 +115,10 @@ def force_release(batch: Sequence[requests.ForceRelease]) -> Operation[list[resu
 
 def inspect(batch: Sequence[requests.Inspect]) -> Operation[list[results.Inspected]]:
     return _run_batch(statements.INSPECT, batch)
+
+
+def check(request: requests.Check) -> Operation[list[results.Checked]]:
+    return (yield statements.CHECK, [encode(request)])
 
 
 def claim_next(request: requests.ClaimNext) -> Operation[results.Claimed]:

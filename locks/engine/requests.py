@@ -41,7 +41,18 @@ class LeaseOptions(Caller, kw_only=True):
 
 
 class Acquire(LeaseOptions):
+    """`is_alone` in its batch, so that it may wait for the guard of a namespace. Set by the engine."""
+
     name: str
+    is_alone: bool = False
+
+
+class Check(Caller):
+    """The caller's own leases, by their ids or their session, cover names and block none."""
+
+    names: list[str]
+    lease_ids: list[UUID]
+    session_id: UUID | None
 
 
 class ClaimNext(LeaseOptions):
@@ -54,6 +65,8 @@ class AcquireAll(LeaseOptions):
 
     names: list[str]
     handed_lease_id: UUID | None = None
+    # Of a request that has waited.
+    queue_seq: int | None = None
 
 
 class Enqueue(Acquire, kw_only=True):
@@ -80,7 +93,8 @@ class Release(Caller):
 class EndAndHandOver(Caller, kw_only=True):
     """Ends a lease that is over and hands the lock over; with an `end_mode`, also one that is not over. By a token
     for its own space or, without a digest, by an actor that was authorised for `space_id` before. With end_mode
-    `session`, alone in its batch, a session and all locks bound to it."""
+    `session`, alone in its batch, a session and all locks bound to it. If it `serves_queue`, the name is of a namespace
+    of `space_id` and is handed over if it is its turn in the space."""
 
     name: str = ""
     session_id: UUID | None = None
@@ -95,6 +109,7 @@ class EndAndHandOver(Caller, kw_only=True):
     actor_name: str | None = None
     # Stored with the event, for example the bulk release that it belongs to.
     detail: dict[str, int | str] | None = None
+    serves_queue: bool = False
     # With end_mode `leave`: when the waiter claimed the lease, if it did.
     renewed_at: datetime | None = None
 

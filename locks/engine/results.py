@@ -1,7 +1,7 @@
 """What the operations return: the rows of the statements, field by field in the order of their columns."""
 
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -28,6 +28,8 @@ class Acquired(msgspec.Struct):
     max_ttl_seconds: int | None
     max_metadata_length: int | None
     requests_per_second: int | None
+    # Live leases of names that overlap, if the name is of a namespace and was not acquired.
+    blocked_by: list[dict[str, Any]] | None = None
 
 
 class Claimed(msgspec.Struct):
@@ -49,7 +51,8 @@ class Claimed(msgspec.Struct):
 
 
 class AcquireAllRow(msgspec.Struct):
-    """One name of an acquire-all. The verdict is the same for all of them."""
+    """One name of an acquire-all. The verdict is the same for all of them, and so are `blocked_by`, the live leases of
+    other names that overlap, and `blocked_until`, the end of the cooldowns that do."""
 
     verdict: str
     name: str
@@ -68,6 +71,8 @@ class AcquireAllRow(msgspec.Struct):
     max_ttl_seconds: int | None
     max_metadata_length: int | None
     requests_per_second: int | None
+    blocked_by: list[dict[str, Any]] | None = None
+    blocked_until: datetime | None = None
 
 
 class Renewed(msgspec.Struct):
@@ -115,6 +120,19 @@ class Inspected(msgspec.Struct):
     requests_per_second: int | None
 
 
+class Checked(msgspec.Struct):
+    """One name of a check. `blocked_by` are live leases of others that overlap with it."""
+
+    verdict: str
+    name: str
+    policy: str | None
+    is_covered: bool
+    blocked_by: list[dict[str, Any]] | None
+    now: datetime
+    space_id: int | None
+    requests_per_second: int | None
+
+
 class Listed(msgspec.Struct):
     """One lock of a page. A page without locks is a single row whose name is null."""
 
@@ -139,7 +157,8 @@ class Listed(msgspec.Struct):
 
 class EndedAndHandedOver(msgspec.Struct):
     """If the lease was released, the fields describe it. `joined_meanwhile` are the names, of the whole statement,
-    whose queue a request has joined meanwhile: they have to be handed over by another statement."""
+    whose queue a request has joined meanwhile: they have to be handed over by another statement. So have
+    names of namespaces in `spaces_to_serve`."""
 
     index: int
     verdict: str
@@ -153,6 +172,7 @@ class EndedAndHandedOver(msgspec.Struct):
     available_at: datetime | None
     event_id: int | None
     joined_meanwhile: list[str] | None
+    spaces_to_serve: list[int] | None
     servers_notified: int
     now: datetime
     space_id: int | None
@@ -213,6 +233,19 @@ class HeartbeatResult(msgspec.Struct):
 class LockKey(msgspec.Struct):
     space_id: int
     name: str
+
+
+class FreeName(msgspec.Struct):
+    """Without a name: names of namespaces in the space may have to be handed over."""
+
+    space_id: int
+    name: str | None
+
+
+class NamespaceHandover(msgspec.Struct):
+    space_id: int
+    name: str
+    serves_queue: bool
 
 
 class SessionRow(msgspec.Struct):

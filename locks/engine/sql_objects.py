@@ -28,6 +28,7 @@ _FILES = (
     "idempotency_key_in_use",
     "effective_expiry",
     "lease_times",
+    "namespaces",
     "same_holder",
     "lock_snapshot",
     "event_entry",

@@ -27,6 +27,7 @@ class Verdict(StrEnum):
     TTL_TOO_LONG = "ttl_too_long"
     METADATA_TOO_LONG = "metadata_too_long"
     SPACE_FULL = "space_full"
+    NAMES_OVERLAP = "names_overlap"
     IDEMPOTENCY_CONFLICT = "idempotency_conflict"
     HELD_BY_ANOTHER = "held_by_another"
     NOT_HELD = "not_held"
@@ -42,5 +43,7 @@ class Verdict(StrEnum):
     # Undecided, and nothing was changed: another snapshot is needed, the lock has to be handed over first, or the same
     # request is in progress on another connection. No operation returns these.
     RETRY = "retry"
+    UNGUARDED = "unguarded"  # a name of a namespace, which has to run alone
+    ROW_MISSING = "row_missing"  # a name of a namespace without a row, which has to be inserted to wait for it
     NEEDS_HANDOVER = "needs_handover"
     IN_PROGRESS = "in_progress"

@@ -9,6 +9,25 @@ from django.db.models.functions import Now
 from locks.models.team import Team
 
 MAX_TTL_SECONDS = 31_536_000
+
+
+class NamespaceRule(models.TextChoices):
+    """Which live leases a request for a name of the namespace conflicts with."""
+
+    EXACT = "exact", "the same name"
+    TREE = "tree", "the same path, an ancestor or a descendant"
+    ALL = "all", "any name of any namespace"
+
+
+class LockPolicy(models.TextChoices):
+    """What a check of names answers."""
+
+    OFF = "off", "always clear"
+    WARN = "warn", "warn about leases of others"
+    REQUIRE = "require", "block unless own leases cover the names"
+
+
+DEFAULT_NAMESPACES = {"issue:": NamespaceRule.EXACT, "path:": NamespaceRule.TREE, "repo:": NamespaceRule.ALL}
 MAX_METADATA = 16_384
 
 
@@ -61,6 +80,15 @@ class Space(models.Model):
     allow_non_expiring_tokens = models.BooleanField(
         default=False, help_text="Whether tokens without an expiry may be issued."
     )
+    # The rule of each namespace, whose key ends with a colon. A column and not a table: every acquire reads it with the
+    # limits of the space.
+    namespaces = models.JSONField(
+        db_default=models.Value({key: rule.value for key, rule in DEFAULT_NAMESPACES.items()}, models.JSONField()),
+        editable=False,
+    )
+    lock_policy = models.CharField(max_length=7, choices=LockPolicy, db_default=LockPolicy.WARN)
+    # Until then requests may wait for names of namespaces. Without any, a release need not look for them.
+    namespace_queue_until = models.DateTimeField(null=True, blank=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     archived_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -81,6 +109,7 @@ class Space(models.Model):
                 condition=Q(max_hold_seconds__isnull=True) | Q(max_hold_seconds__gte=1),
                 name="space_longest_hold_is_positive",
             ),
+            models.CheckConstraint(condition=Q(lock_policy__in=LockPolicy.values), name="space_lock_policy_is_known"),
         )
 
     def __str__(self) -> str:

@@ -17,12 +17,14 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from locks import token_format
+from locks.engine.names import InvalidPath, canonical_prefix
 from locks.models import ActorKind, EventKind, Scope, Space, Token, User
 from locks.services import clock
 from locks.services.audit import Actor, record
 from locks.services.clock import ClockTimestamp
 from locks.services.force_release import MAX_REASON, force_release_all, live_leases
 from locks.services.teams import reauthorize
+from locks.token_rules import is_valid_prefix
 
 DEFAULT_LIFETIME = timedelta(days=90)
 
@@ -199,3 +201,12 @@ def revoke_and_release(
             released += force_release_all(actor=actor, space=each.space, token=each, reason=text[:MAX_REASON])
     left = sum(live_leases(space=each.space, token=each).count() for each in revoked)
     return RevocationResult(released=released, left=left)
+
+
+def canonical_prefixes(prefixes: Sequence[str], *, space: Space) -> list[str] | None:
+    """Without duplicates, paths in their canonical form; None if one of them is not valid."""
+    try:
+        canonical = [canonical_prefix(prefix, lambda: space.namespaces) for prefix in prefixes]
+    except InvalidPath:
+        return None
+    return list(dict.fromkeys(canonical)) if all(is_valid_prefix(prefix) for prefix in prefixes) else None

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from locks.engine.execution import run
+from locks.engine.names import canonical_filter
 from locks.events.history.commit_order import current_position
 from locks.events.webhooks.encryption import encrypt, new_secret
 from locks.events.webhooks.outbox import RETRY_HOURS
@@ -70,7 +71,7 @@ def create(
         space=space,
         url=url,
         kinds=sorted(set(kinds)),
-        prefix=prefix,
+        prefix=canonical_filter(prefix, lambda: space.namespaces, is_prefix=True),
         lock_pattern=lock_pattern,
         secret=encrypt(secret),
         created_by=actor.name,
@@ -100,7 +101,7 @@ def change(
     if kinds is not None:
         changed.kinds = sorted(set(kinds))
     if prefix is not None:
-        changed.prefix = prefix
+        changed.prefix = canonical_filter(prefix, lambda: webhook.space.namespaces, is_prefix=True)
     changed.save(update_fields=["url", "kinds", "prefix", "consecutive_failures", "backoff_until"])
     record(EventKind.WEBHOOK_CHANGED, actor=actor, space=changed.space, detail=_detail(changed))
     return changed

@@ -6,7 +6,8 @@ next batch has those that came while the last one ran.
 Each request gets its own result. What can fail, and what that means for the requests of the statement:
 
 - The statement failed and the connection works: it was rolled back, so nothing has changed. The requests get RolledBack
-  and fall back to Django, which runs each alone, so that one cannot fail the others.
+  and fall back to Django, which runs each alone, so that one cannot fail the others. So do requests for names of
+  namespaces that must not be in a batch.
 - The connection was lost: whether the statement was committed is unknown. The requests get Unavailable, and are not
   retried.
 - The client disconnected before its request was in a batch: it is left out.
@@ -196,6 +197,8 @@ class Batcher:
                     self._requeue(item)
                 case Verdict.NEEDS_HANDOVER:
                     handovers.append(item)
+                case Verdict.UNGUARDED:
+                    item.fail(RolledBack("a name of a namespace runs alone"))
                 case _:
                     done.append((item, result))
         # The next statement is sent first: the database works on it while these responses are made.

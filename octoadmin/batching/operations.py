@@ -14,7 +14,7 @@ from locks.api.lease_options import lease_options
 from locks.api.parsing import check_name, check_ttl, decoder
 from locks.api.views import leases
 from locks.engine import requests, statements
-from locks.engine.names import VERBS
+from locks.engine.names import VERBS, is_canonical
 from locks.engine.statements import Statement
 from octoadmin.batching.head import Fallback, Reason, RequestHead
 
@@ -45,7 +45,9 @@ class Operation:
             raise Fallback(Reason.VALUES)
         try:
             name = (unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name).decode()
-            return self.to_request(check_name(name), head, request_id, body)
+            if not is_canonical(name):
+                raise Fallback(Reason.VALUES)
+            return self.to_request(check_name(name, dict), head, request_id, body)
         except (ApiError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise Fallback(Reason.VALUES) from None
 

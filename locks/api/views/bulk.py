@@ -16,6 +16,7 @@ from locks.api.parsing import (
     MAX_BULK_BODY,
     check_name,
     check_names,
+    check_prefix,
     check_ttl,
     decoder,
     query_choice,
@@ -67,7 +68,9 @@ class ClaimNextView(BulkView):
         body = self.body(request, _CLAIM_NEXT)
         self.charge_names(request, body.names)
         claim = requests.ClaimNext(
-            names=check_names(body.names), **self.caller(request), **self.lease_options(request, body)
+            names=check_names(body.names, self.rules(request)),
+            **self.caller(request),
+            **self.lease_options(request, body),
         )
         outcome = run(claim_next(claim))
         self.record_use(request, outcome)
@@ -91,7 +94,9 @@ class AcquireAllView(BulkView):
         body = self.body(request, _ACQUIRE_ALL)
         self.charge_names(request, body.names)
         acquire_request = requests.AcquireAll(
-            names=check_names(body.names), **self.caller(request), **self.lease_options(request, body)
+            names=check_names(body.names, self.rules(request)),
+            **self.caller(request),
+            **self.lease_options(request, body),
         )
         rows = run(acquire_all(acquire_request))
         if body.wait_seconds and rows[0].verdict == Verdict.HELD:
@@ -115,13 +120,14 @@ class RenewAllView(BulkView):
     )
     def post(self, request: Request) -> HttpResponse:
         caller = self.caller(request)
+        rules = self.rules(request)
         leases = self.body(request, _RENEW_ALL).leases
         self.charge_names(request, leases)
         rows = run(
             renew(
                 [
                     requests.Renew(
-                        name=check_name(lease.name),
+                        name=check_name(lease.name, rules),
                         lease_id=lease.lease_id,
                         ttl_seconds=check_ttl(lease.ttl_seconds),
                         **caller,
@@ -148,11 +154,15 @@ class ReleaseAllView(BulkView):
     )
     def post(self, request: Request) -> HttpResponse:
         caller = self.caller(request)
+        rules = self.rules(request)
         leases = self.body(request, _RELEASE_ALL).leases
         self.charge_names(request, leases)
         rows = run(
             release(
-                [requests.Release(name=check_name(lease.name), lease_id=lease.lease_id, **caller) for lease in leases]
+                [
+                    requests.Release(name=check_name(lease.name, rules), lease_id=lease.lease_id, **caller)
+                    for lease in leases
+                ]
             )
         )
         self.record_use(request, rows[0])
@@ -197,7 +207,7 @@ class LocksView(LockApiView):
         limit = MAX_UNPAGED
         if "limit" in django_request.GET:
             limit = query_number(django_request, "limit", default=MAX_PAGE, minimum=1, maximum=MAX_PAGE)
-        prefix = query_text(django_request, "prefix") or ""
+        prefix = check_prefix(query_text(django_request, "prefix") or "", self.rules(request))
         after = query_cursor(django_request, LockCursor)
         if after and (after.sort != sort or (sort != "name" and after.time is None)):
             raise invalid_input(422, "cursor belongs to a list with another sort order.")

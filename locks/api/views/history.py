@@ -14,6 +14,7 @@ from locks.api.errors import ApiError, Code, invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, OpenApiTypes, describe, query
 from locks.api.parsing import name_in_path, query_choice, query_cursor, query_number, query_text
 from locks.api.views.tokens import TokenEndpoint
+from locks.engine.names import canonical_filter
 from locks.events.history.export import CONTENT_TYPES, RETRY_SECONDS, Export, TooManyExports
 from locks.events.history.filters import Filter, Visibility
 from locks.events.history.pages import page
@@ -64,6 +65,14 @@ class HistoryEndpoint(TokenEndpoint):
         token = cast(Token, request.auth)
         return Visibility(space_id=token.space_id, prefixes=tuple(token.prefixes))
 
+    def filter(self, request: Request) -> Filter:
+        filters, rules = _filter(request), self.rules(request)
+        return replace(
+            filters,
+            name=filters.name and canonical_filter(filters.name, rules, is_prefix=False),
+            prefix=filters.prefix and canonical_filter(filters.prefix, rules, is_prefix=True),
+        )
+
     def page(self, request: Request, filters: Filter) -> HttpResponse:
         limit = query_number(request._request, "limit", default=100, minimum=1, maximum=1000)
         cursor = query_cursor(request._request, TimeCursor)
@@ -84,7 +93,7 @@ class EventsView(HistoryEndpoint):
         parameters=[*_NAMES, *_FILTERS, *_PAGING],
     )
     def get(self, request: Request) -> HttpResponse:
-        return self.page(request, _filter(request))
+        return self.page(request, self.filter(request))
 
 
 class LockHistoryView(HistoryEndpoint):
@@ -99,10 +108,10 @@ class LockHistoryView(HistoryEndpoint):
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         prefixes = self.visibility(request).prefixes
-        name = name_in_path(name)
+        name = name_in_path(name, self.rules(request))
         if prefixes and not name.startswith(prefixes):
             raise name_not_allowed(name)
-        return self.page(request, replace(_filter(request), name=name, prefix=None))
+        return self.page(request, replace(self.filter(request), name=name, prefix=None))
 
 
 class ExportView(HistoryEndpoint):
@@ -138,7 +147,7 @@ class ExportView(HistoryEndpoint):
     def get(self, request: Request) -> HttpResponseBase:
         token = cast(Token, request.auth)
         format_ = query_choice(request._request, "format", tuple(CONTENT_TYPES))
-        filters = _filter(request)
+        filters = self.filter(request)
         fields: dict[str, Any] = msgspec.to_builtins(filters)
         try:
             export = Export(self.visibility(request), filters, format_=format_, actor=("token", token.pk))

@@ -8,7 +8,7 @@ from locks.api import responses, schemas
 from locks.api.base_view import LockApiView, json_response
 from locks.api.errors import invalid_input
 from locks.api.openapi_hooks import IDEMPOTENCY_KEY, NAME, describe
-from locks.api.parsing import check_delay, check_text, check_ttl, decoder, name_in_path
+from locks.api.parsing import check_delay, check_text, check_ttl, decoder
 from locks.api.waiting import NOT_ACQUIRED, defer_acquire
 from locks.engine import requests
 from locks.engine.execution import run
@@ -42,7 +42,7 @@ class AcquireView(LockApiView):
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _ACQUIRE)
         acquire_request = requests.Acquire(
-            name=name_in_path(name), **self.caller(request), **self.lease_options(request, body)
+            name=self.name(request, name), **self.caller(request), **self.lease_options(request, body)
         )
         (outcome,) = run(acquire([acquire_request]))
         if body.wait_seconds and outcome.verdict in NOT_ACQUIRED:
@@ -70,7 +70,10 @@ class RenewView(LockApiView):
         body = self.body(request, _RENEW)
         ttl_seconds = check_ttl(body.ttl_seconds)
         renewal = requests.Renew(
-            name=name_in_path(name), lease_id=body.lease_id, ttl_seconds=ttl_seconds, **self.caller(request)
+            name=self.name(request, name),
+            lease_id=body.lease_id,
+            ttl_seconds=ttl_seconds,
+            **self.caller(request),
         )
         (outcome,) = run(renew([renewal]))
         self.record_use(request, outcome)
@@ -91,7 +94,7 @@ class ReleaseView(LockApiView):
     def post(self, request: Request, name: str) -> HttpResponse:
         body = self.body(request, _RELEASE)
         (outcome,) = run(
-            release([requests.Release(name=name_in_path(name), lease_id=body.lease_id, **self.caller(request))])
+            release([requests.Release(name=self.name(request, name), lease_id=body.lease_id, **self.caller(request))])
         )
         self.record_use(request, outcome)
         responses.check_released(outcome)
@@ -118,7 +121,7 @@ class ForceReleaseView(LockApiView):
             raise invalid_input(422, "reason must not be blank.")
         force_request = force_release_request(
             self.caller(request),
-            name=name_in_path(name),
+            name=self.name(request, name),
             reason=reason,
             fencing_token=body.fencing_token,
             lock_delay_seconds=check_delay(body.lock_delay_seconds),
@@ -140,6 +143,6 @@ class LockView(LockApiView):
         description="200 for every valid name: a name that was never used is a free lock.",
     )
     def get(self, request: Request, name: str) -> HttpResponse:
-        (outcome,) = run(inspect([requests.Inspect(name=name_in_path(name), **self.caller(request))]))
+        (outcome,) = run(inspect([requests.Inspect(name=self.name(request, name), **self.caller(request))]))
         self.record_use(request, outcome)
         return json_response(responses.inspected(outcome))

@@ -18,8 +18,9 @@ from locks.api.base_view import ApiView, json_response, no_content, request_id
 from locks.api.errors import ApiError, Code, invalid_input, scope_missing
 from locks.api.exceptions import not_found
 from locks.api.openapi_hooks import OpenApiTypes, describe, query
-from locks.api.parsing import decoder, parse_body, query_choice, query_cursor, query_number
+from locks.api.parsing import check_prefix, decoder, parse_body, query_choice, query_cursor, query_number
 from locks.api.usage_flusher import usage_flusher
+from locks.engine.names import Rules
 from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
 from locks.pagination import IdCursor, fetch_page
@@ -175,6 +176,9 @@ class TokenEndpoint(ApiView):
         if self.scope is not None and self.scope not in token.scopes:
             raise scope_missing(self.scope)
 
+    def rules(self, request: Request) -> Rules:
+        return lambda: _own(request).space.namespaces
+
     def actor(self, request: Request) -> Actor:
         return Actor.of_token(_own(request), address=request.META.get("REMOTE_ADDR"), request_id=request_id(request))
 
@@ -242,7 +246,8 @@ class TokensView(TokenEndpoint):
             raise invalid_input(422, "prefixes must be visible text without white space and control characters.")
         if not is_valid_name(body.name):
             raise invalid_input(422, "name must be visible text without control characters.")
-        if not is_within(own, body.prefixes):
+        prefixes = [check_prefix(prefix, self.rules(request)) for prefix in body.prefixes]
+        if not is_within(own, prefixes):
             raise ApiError(403, Code.FORBIDDEN, "The prefixes must be within those of your own token.")
         now = Token.objects.values_list(Now(), flat=True).filter(pk=own.pk).get()
         try:
@@ -252,7 +257,7 @@ class TokensView(TokenEndpoint):
                     space=own.space,
                     name=body.name,
                     scopes=scopes,
-                    prefixes=body.prefixes,
+                    prefixes=prefixes,
                     expires_at=now + timedelta(days=body.expires_in_days),
                 )
         except IntegrityError:

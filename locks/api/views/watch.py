@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from locks.api import responses, schemas
 from locks.api.errors import RETRY_AFTER_SECONDS, ApiError, Code, invalid_input, name_not_allowed
 from locks.api.openapi_hooks import NAME, EventStream, OpenApiTypes, describe, query
-from locks.api.parsing import name_in_path, query_choice, query_text
+from locks.api.parsing import check_prefix, name_in_path, query_choice, query_text
 from locks.api.views.tokens import TokenEndpoint
 from locks.async_responses import LoopStreamingResponse
 from locks.engine import requests
@@ -125,7 +125,7 @@ class WatchLockView(WatchEndpoint):
     )
     def get(self, request: Request, name: str) -> HttpResponse:
         prefixes = tuple(cast(Token, request.auth).prefixes)
-        name = name_in_path(name)
+        name = name_in_path(name, self.rules(request))
         if not name.startswith(prefixes or ("",)):
             raise name_not_allowed(name)
         default = "octostore" if cast(Token, request.auth).space.octostore_compatibility else "named"
@@ -144,7 +144,8 @@ class WatchView(WatchEndpoint):
         stream=_STREAM,
     )
     def get(self, request: Request) -> HttpResponse:
-        return self.watch(request, name=None, prefix=query_text(request._request, "prefix") or "")
+        prefix = check_prefix(query_text(request._request, "prefix") or "", self.rules(request))
+        return self.watch(request, name=None, prefix=prefix)
 
 
 def _check_capacity(space_id: int) -> None:

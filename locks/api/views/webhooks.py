@@ -20,6 +20,7 @@ from locks.api.openapi_hooks import describe
 from locks.api.parsing import check_text, decoder, parse_body
 from locks.api.schemas import TEXT_PATTERN
 from locks.api.views.tokens import TokenEndpoint, is_within
+from locks.engine.names import canonical_filter
 from locks.events.webhooks.urls import MAX_URL, InvalidTarget
 from locks.models import Scope, Token, Webhook
 from locks.services import tokens, webhooks
@@ -169,10 +170,12 @@ class WebhookEndpoint(TokenEndpoint):
             raise not_found()
         return webhook
 
-    def check_prefix(self, request: Request, prefix: str) -> None:
+    def check_prefix(self, request: Request, prefix: str) -> str:
         check_text("prefix", prefix)
+        prefix = canonical_filter(prefix, self.rules(request), is_prefix=True)
         if not is_within(self.own(request), [prefix]):
             raise ApiError(403, Code.FORBIDDEN, "The prefix must be within the token's own prefixes.")
+        return prefix
 
 
 class WebhooksView(WebhookEndpoint):
@@ -208,8 +211,7 @@ class WebhooksView(WebhookEndpoint):
         body = parse_body(request._request, _CREATE)
         own = self.own(request)
         pattern_start = _literal_start(body.lock_pattern)
-        prefix = body.prefix or pattern_start
-        self.check_prefix(request, prefix)
+        prefix = self.check_prefix(request, body.prefix or pattern_start)
         try:
             secret, webhook = webhooks.create(
                 actor=self.actor(request), space=own.space, url=body.url, kinds=_kinds(body), prefix=prefix,
@@ -260,7 +262,7 @@ class WebhookView(WebhookEndpoint):
             field: getattr(body, field) for field in ("url", "kinds", "prefix") if getattr(body, field) is not UNSET
         }
         if "prefix" in changes:
-            self.check_prefix(request, changes["prefix"])
+            changes["prefix"] = self.check_prefix(request, changes["prefix"])
         try:
             if changes:
                 webhook = webhooks.change(actor=actor, webhook=webhook, **changes)

@@ -34,6 +34,7 @@ class ActivityFilters(Filters):
 
     CHOICES = {"hide": ("routine",)}
     NARROWING = ("kind", "hide", "since", "until", "lock", "prefix", "owner", "actor", "token", "request")
+    NAMES = {"lock": False, "prefix": True}
 
     kind: tuple[str, ...] = ()
     hide: str = ""

@@ -29,7 +29,7 @@ from locks.services.audit import record
 @require_safe
 @space_required
 def activity(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
-    filters = ActivityFilters.of(request.GET)
+    filters = ActivityFilters.of(request.GET).canonical(space_context.space)
     cursor = decode_or_none(request.GET.get("cursor"), TimeCursor)
     around = _event_around(request, space_context) if cursor is None else None
     if around is not None:
@@ -50,7 +50,7 @@ def activity(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
 @space_required
 def new_count(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     """How many events have come since the first page was fetched."""
-    filters = ActivityFilters.of(request.GET)
+    filters = ActivityFilters.of(request.GET).canonical(space_context.space)
     number = count_new(
         space=space_context.space, filters=filters, after=decode_or_none(request.GET.get("cursor"), TimeCursor)
     )
@@ -80,7 +80,7 @@ def export(request: HttpRequest, space_context: SpaceContext) -> HttpResponseBas
     format_ = request.POST.get("format", "")
     if format_ not in CONTENT_TYPES:
         raise Http404
-    event_filter = ActivityFilters.of(request.GET).event_filter
+    event_filter = ActivityFilters.of(request.GET).canonical(space_context.space).event_filter
     visibility = Visibility(space_id=space_context.space.pk)
     try:
         pieces = Export(visibility, event_filter, format_=format_, actor=("user", current_user(request).pk))

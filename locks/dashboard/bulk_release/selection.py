@@ -31,7 +31,7 @@ class Selection:
 def selection(*, space: Space, form: QueryDict) -> Selection:
     """Empty if nothing was selected, or if none of it is held any more."""
     whole_pages: dict[str, Callable[[], Selection]] = {
-        "now": lambda: _filtered(space, LockListFilters.of(form)),
+        "now": lambda: _filtered(space, LockListFilters.of(form).canonical(space)),
         "stuck": lambda: _stuck(space, StuckFilters.of(form)),
     }
     if select_all := whole_pages.get(form.get("all", "")):

@@ -10,6 +10,7 @@ from locks.dashboard.lock.queries import HOLDS, ended_holds, find_lock, has_hist
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import waiters_of
+from locks.engine.names import canonical_filter
 from locks.pagination import TimeCursor, decode_or_none
 from locks.services.stuck import find_stuck
 
@@ -18,6 +19,7 @@ from locks.services.stuck import find_stuck
 @space_required
 def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
     space = space_context.space
+    name = canonical_filter(name, lambda: space.namespaces, is_prefix=False)
     row = find_lock(space=space, name=name)
     if row is None and not has_history(space=space, name=name):
         raise Http404

@@ -35,6 +35,7 @@ class LockListFilters(Filters):
 
     CHOICES = {"sort": SORTS, "group": GROUPS}
     NARROWING = ("q", "prefix", "owner")
+    NAMES = {"q": True, "prefix": True}
 
     q: str = ""
     prefix: str = ""

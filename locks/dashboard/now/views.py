@@ -12,7 +12,7 @@ from locks.dashboard.rendering import is_htmx_target, page, partial
 @space_required
 def now(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     space = space_context.space
-    filters = LockListFilters.of(request.GET)
+    filters = LockListFilters.of(request.GET).canonical(space)
     listed = lock_list(space=space, filters=filters)
     counted = counters(space=space)
     context = {

@@ -10,7 +10,8 @@ from locks.dashboard.form_rendering import IDENTIFIER, NO_AUTOCOMPLETE, describe
 from locks.dashboard.tokens.description import SCOPE_DESCRIPTIONS
 from locks.models import Space, Token
 from locks.models.token import PRESETS
-from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_valid_name, is_valid_prefix
+from locks.services.tokens import canonical_prefixes
+from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_valid_name
 
 CUSTOM = "custom"
 MAX_LIFETIME = timedelta(days=3650)
@@ -84,11 +85,11 @@ class IssueTokenForm(forms.Form):
         return name
 
     def clean_prefixes(self) -> list[str]:
-        prefixes = list(dict.fromkeys(self.cleaned_data["prefixes"].split()))
+        prefixes = canonical_prefixes(self.cleaned_data["prefixes"].split(), space=self._space)
+        if prefixes is None:
+            raise forms.ValidationError(f"A prefix has at most {MAX_PREFIX} visible characters, and no path with '..'.")
         if len(prefixes) > MAX_PREFIXES:
             raise forms.ValidationError(f"At most {MAX_PREFIXES} prefixes.")
-        if not all(is_valid_prefix(prefix) for prefix in prefixes):
-            raise forms.ValidationError(f"A prefix has at most {MAX_PREFIX} visible characters.")
         return prefixes
 
     def clean_expiry(self) -> str:

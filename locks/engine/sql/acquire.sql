@@ -22,6 +22,9 @@
 -- name that requests may be waiting for, get the verdict `needs_handover` and nothing is changed. end_and_hand_over.sql
 -- then decides on locked rows, ends the lease or hands the lock over, and the request is tried again.
 --
+-- Namespaces. A name of a namespace is granted only if `conflict` is null: octo_conflict (functions/namespaces.sql) takes the
+-- guard of the space, before any row is locked, and looks for other names that overlap. A plain name is not passed to it.
+--
 -- In all CTEs the plain columns are the lease that is asked for and the held_ columns the one that the lock has. Every
 -- CTE carries what the later ones need: planned for few requests, joins between them would be nested loops.
 WITH auth AS MATERIALIZED (
@@ -31,11 +34,13 @@ WITH auth AS MATERIALIZED (
         CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
-        auth.*
+        auth.*,
+        CASE WHEN auth.namespaces ? octo_namespace(request.name) AND auth.refusal IS NULL
+             THEN octo_conflict(auth.space_id, auth.namespaces, ARRAY[request.name], request.is_alone) END AS conflict
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, request_id text, channel text, address inet,
         name text COLLATE "C", ttl_seconds int, metadata text, owner text, lock_delay_seconds int,
-        session_id uuid, ephemeral boolean, idempotency_digest text, request_digest text
+        session_id uuid, ephemeral boolean, idempotency_digest text, request_digest text, is_alone boolean
     )
     CROSS JOIN LATERAL octo_acquire_auth(
         request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
@@ -45,7 +50,8 @@ snapshot AS MATERIALIZED (
         auth.index, auth.request_id, auth.channel, auth.address, auth.name, auth.metadata, auth.lock_delay_seconds,
         auth.session_id, auth.bound_session_id, auth.idempotency_digest, auth.request_digest, auth.token_id,
         auth.public_id, auth.token_name, auth.space_id, auth.team_id, auth.max_hold_seconds,
-        auth.octostore_compatibility, auth.space_is_full, auth.owner, auth.ttl_seconds, auth.session_expires_at, lock.*
+        auth.octostore_compatibility, auth.space_is_full, auth.conflict, auth.owner, auth.ttl_seconds,
+        auth.session_expires_at, lock.*
     FROM auth
     CROSS JOIN LATERAL octo_lock_snapshot(
         auth.space_id, auth.name, auth.token_id, auth.session_id, auth.idempotency_digest,
@@ -59,7 +65,7 @@ locked AS MATERIALIZED (
         snapshot.lock_delay_seconds, snapshot.session_id, snapshot.bound_session_id, snapshot.idempotency_digest,
         snapshot.request_digest, snapshot.token_id, snapshot.public_id, snapshot.token_name, snapshot.space_id,
         snapshot.team_id, snapshot.max_hold_seconds, snapshot.octostore_compatibility, snapshot.space_is_full,
-        snapshot.owner, snapshot.ttl_seconds, snapshot.session_expires_at,
+        snapshot.conflict, snapshot.owner, snapshot.ttl_seconds, snapshot.session_expires_at,
         lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner, lock.metadata,
         lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest, lock.lock_delay_seconds,
         lock.session_id, lock.last_waiter_id,
@@ -96,6 +102,7 @@ decision AS MATERIALIZED (
             -- Ended with its session, or bound to one that the snapshot does not show.
             WHEN lock.effective_expires_at IS DISTINCT FROM lock.held_expires_at THEN
                 CASE WHEN state = 'needs_handover' THEN 'needs_handover' END
+            WHEN lock.conflict IS NOT NULL THEN 'blocked'
             WHEN lock.available_at > clock.now THEN 'delayed'
             WHEN lock.last_waiter_id IS NOT NULL THEN CASE WHEN state = 'needs_handover' THEN 'needs_handover' END
             WHEN lock.session_expires_at <= clock.now THEN NULL
@@ -206,6 +213,7 @@ SELECT
             THEN decision.verdict
         WHEN decision.verdict = 'delayed' AND decision.available_at > finish.now THEN 'delayed'
         WHEN decision.verdict IN ('space_full', 'needs_handover') THEN decision.verdict
+        WHEN decision.verdict = 'blocked' THEN decision.conflict ->> 'verdict'
         ELSE 'retry'
     END AS verdict,
     auth.name,
@@ -217,9 +225,10 @@ SELECT
     coalesce(lease.acquired_at, decision.held_acquired_at) AS acquired_at,
     -- The caller's own lease without regard to its session; another's as it will end, which may be with its session.
     coalesce(lease.expires_at, decision.effective_expires_at) AS expires_at,
-    decision.available_at,
+    CASE WHEN decision.verdict = 'blocked' THEN (decision.conflict ->> 'available_at')::timestamptz
+         ELSE decision.available_at END AS available_at,
     decision.held_delay_seconds AS lock_delay_seconds,
-    CASE WHEN decision.verdict = 'held' THEN (
+    CASE WHEN decision.verdict IN ('held', 'blocked') THEN (
         SELECT count(*)::int FROM octo_waiter
         WHERE octo_waiter.space_id = decision.space_id AND octo_waiter.name = decision.name
           AND octo_waiter.handed_lease_id IS NULL
@@ -228,7 +237,9 @@ SELECT
     auth.space_id,
     auth.max_ttl_seconds,
     auth.max_metadata_length,
-    auth.requests_per_second
+    auth.requests_per_second,
+    CASE WHEN decision.verdict IN ('held', 'blocked') AND auth.namespaces ? octo_namespace(auth.name)
+         THEN coalesce(decision.conflict -> 'blocked_by', '[]') END AS blocked_by
 FROM auth
 CROSS JOIN finish
 LEFT JOIN decision USING (index)

@@ -12,10 +12,13 @@
 -- `handed_lease_id` is the lease of one of the names that was handed over to this request while it waited: it becomes one
 -- of the leases if the others are free, and is not changed otherwise. Names that may have waiters, and leases that seem
 -- to have ended with their session, get `needs_handover` as in acquire.sql; they are the ones that `is_blocking`.
+--
+-- Names of namespaces are granted only if no other name overlaps (`conflict`, see functions/namespaces.sql). It is not looked
+-- for if the snapshot shows all names as recognised; if one of those has ended meanwhile, the verdict is `retry`.
 WITH auth AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
-        request.lock_delay_seconds, request.session_id, request.handed_lease_id,
+        request.lock_delay_seconds, request.session_id, request.handed_lease_id, request.queue_seq,
         CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
@@ -23,7 +26,7 @@ WITH auth AS MATERIALIZED (
     FROM json_to_record($1::json) AS request (
         digest text, request_id text, channel text, address inet, names json, ttl_seconds int, metadata text,
         owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean, idempotency_digest text,
-        request_digest text, handed_lease_id uuid
+        request_digest text, handed_lease_id uuid, queue_seq bigint
     )
     CROSS JOIN LATERAL octo_acquire_auth(
         request.digest, NULL, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
@@ -57,8 +60,17 @@ blocked AS MATERIALIZED (
         count(*) FILTER (WHERE state IN ('held', 'delayed', 'needs_handover')) > 0 AS by_others,
         count(*) FILTER (WHERE state = 'needs_handover') > 0 AS needs_handover,
         count(*) FILTER (WHERE state = 'open') AS to_acquire,
-        count(*) = count(lock_id) AS all_have_rows
+        count(*) = count(lock_id) AS all_have_rows,
+        coalesce(bool_and(state = 'recognised'), false) AS all_recognised
     FROM snapshot
+),
+conflict AS MATERIALIZED (
+    SELECT octo_conflict(
+        auth.space_id, auth.namespaces, ARRAY(SELECT name FROM requested), true, auth.handed_lease_id, auth.queue_seq
+    ) AS conflict
+    FROM auth
+    CROSS JOIN blocked
+    WHERE NOT blocked.all_recognised AND (SELECT verdict IS NULL FROM refusal)
 ),
 room AS MATERIALIZED (
     SELECT
@@ -86,7 +98,7 @@ locked AS MATERIALIZED (
         ) AS available_at
     FROM snapshot
     JOIN octo_lock AS lock ON lock.id = snapshot.lock_id
-    WHERE (SELECT all_have_rows AND NOT by_others FROM blocked)
+    WHERE (SELECT all_have_rows AND NOT by_others FROM blocked) AND (SELECT conflict IS NULL FROM conflict) IS NOT FALSE
     ORDER BY lock.name
     FOR NO KEY UPDATE OF lock
 ),
@@ -126,7 +138,8 @@ verdict AS MATERIALIZED (
         CASE
             WHEN count(*) = 0 OR count(state) < (SELECT count(*) FROM requested) THEN NULL
             WHEN bool_and(state IN ('own', 'recognised')) THEN 'recognised'
-            WHEN bool_and(state IN ('free', 'handed', 'own')) THEN 'acquired'
+            WHEN bool_and(state IN ('free', 'handed', 'own')) THEN
+                CASE WHEN bool_or(state = 'free') AND (SELECT all_recognised FROM blocked) THEN NULL ELSE 'acquired' END
             WHEN bool_or(state = 'idempotency_conflict') THEN 'idempotency_conflict'
             WHEN bool_and(state IN ('space_full', 'own')) THEN 'space_full'
             ELSE 'held'
@@ -198,13 +211,18 @@ SELECT
     CASE
         WHEN refusal.verdict IS NOT NULL THEN refusal.verdict
         WHEN blocked.needs_handover THEN 'needs_handover'
+        WHEN conflict.conflict ->> 'verdict' = 'names_overlap' THEN 'names_overlap'
         WHEN blocked.by_others THEN 'held'
+        WHEN conflict.conflict IS NOT NULL THEN
+            CASE WHEN conflict.conflict ->> 'verdict' = 'needs_handover' THEN 'needs_handover' ELSE 'held' END
         WHEN room.is_full AND verdict.verdict IS NULL THEN 'space_full'
         ELSE coalesce(verdict.verdict, 'retry')
     END AS verdict,
     requested.name,
     CASE
         WHEN blocked.needs_handover THEN snapshot.state = 'needs_handover'
+        WHEN NOT blocked.by_others AND conflict.conflict ->> 'verdict' = 'needs_handover'
+            THEN auth.namespaces ? octo_namespace(requested.name)
         ELSE coalesce(
             coalesce(decision.state, snapshot.state) IN ('held', 'delayed')
             OR (decision.state = 'recognised' AND verdict.verdict = 'held'), false)
@@ -225,9 +243,12 @@ SELECT
     auth.space_id,
     auth.max_ttl_seconds,
     auth.max_metadata_length,
-    auth.requests_per_second
+    auth.requests_per_second,
+    conflict.conflict -> 'blocked_by' AS blocked_by,
+    (conflict.conflict ->> 'available_at')::timestamptz AS blocked_until
 FROM auth
 CROSS JOIN refusal
+LEFT JOIN conflict ON true
 CROSS JOIN verdict
 CROSS JOIN blocked
 CROSS JOIN room

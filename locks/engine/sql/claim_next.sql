@@ -12,6 +12,8 @@
 --
 -- Names that may have waiters, and those whose lease seems to have ended with its session, are not acquired: the verdict is
 -- `needs_handover`, end_and_hand_over.sql decides them, and the request is tried again.
+--
+-- Names of namespaces that overlap with others are passed over (`blocked`, see functions/namespaces.sql).
 WITH auth AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
@@ -20,7 +22,8 @@ WITH auth AS MATERIALIZED (
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         auth.token_id, auth.public_id, auth.token_name, auth.space_id, auth.team_id, auth.max_ttl_seconds,
-        auth.max_hold_seconds, auth.max_metadata_length, auth.requests_per_second, auth.space_is_full, auth.owner,
+        auth.max_hold_seconds, auth.max_metadata_length, auth.requests_per_second, auth.space_is_full, auth.namespaces,
+        auth.owner,
         auth.ttl_seconds,
         forbidden.name AS forbidden_name,
         CASE
@@ -45,8 +48,18 @@ WITH auth AS MATERIALIZED (
         WHERE NOT octo_name_matches_prefixes(name, auth.prefixes) LIMIT 1
     ) AS forbidden ON true
 ),
+blocked AS MATERIALIZED (
+    SELECT octo_blocked_names(
+        auth.space_id, auth.namespaces, ARRAY(SELECT json_array_elements_text(auth.names))) AS names
+    FROM auth
+    WHERE auth.refusal IS NULL
+),
 snapshot AS MATERIALIZED (
-    SELECT requested.index, requested.name, lock.*
+    SELECT
+        requested.index, requested.name, lock.lock_id, lock.held_fencing_token, lock.held_lease_id, lock.held_owner,
+        lock.held_metadata, lock.held_acquired_at, lock.held_expires_at, lock.held_request_digest, lock.available_at,
+        CASE WHEN lock.state = 'recognised' THEN lock.state
+             ELSE coalesce((SELECT names FROM blocked) ->> requested.name, lock.state) END AS state
     FROM auth
     CROSS JOIN json_array_elements_text(auth.names) WITH ORDINALITY AS requested (name, index)
     CROSS JOIN LATERAL octo_lock_snapshot(
@@ -95,7 +108,7 @@ clock AS MATERIALIZED (
 missing_name AS MATERIALIZED (
     SELECT name
     FROM snapshot
-    WHERE lock_id IS NULL AND (SELECT yes FROM may_acquire) AND index < coalesce((SELECT index FROM locked), 2147483647)
+    WHERE lock_id IS NULL AND state = 'open' AND (SELECT yes FROM may_acquire) AND index < coalesce((SELECT index FROM locked), 2147483647)
     ORDER BY index
     LIMIT 1
 ),

@@ -20,6 +20,11 @@
 -- handed over by another statement. A waiter counts as present while its server process sends heartbeats and its token and
 -- session are valid. The heartbeat is compared with the start of the statement: after a wait, later ones are not known.
 --
+-- Namespaces. A name of a namespace (functions/namespaces.sql) is not handed over when it becomes free, but by a request that
+-- `serves_queue`, if it is the turn of its first waiter: octo_next_waiter takes the guard of the space, before any row is
+-- locked, and looks for other names that overlap. `spaces_to_serve` are the spaces, of the whole statement, in which requests
+-- for other names may be next. Such a request has no digest, and all of a batch are for one space.
+--
 -- A lease that is handed over is like any other, except that it expires soon unless it is claimed (claim_handover.sql).
 --
 -- Lock order, in every statement: locks by (space, name), then sessions by id, then waiters. A statement that waits for a
@@ -38,6 +43,9 @@ WITH auth AS MATERIALIZED (
         CASE WHEN request.digest IS NULL AND request.end_mode <> 'leave' THEN request.actor_kind ELSE 'token' END
             AS actor_kind,
         auth.requests_per_second,
+        coalesce(auth.namespaces, space.namespaces) ? octo_namespace(request.name) AS is_namespaced,
+        CASE WHEN request.serves_queue AND space.namespaces ? octo_namespace(request.name)
+             THEN octo_next_waiter(space.id, space.namespaces, request.name) END AS next_waiter_id,
         CASE
             WHEN request.digest IS NOT NULL THEN auth.refusal
             WHEN request.end_mode IS DISTINCT FROM 'session' AND space.id IS NULL THEN 'not_held'
@@ -45,7 +53,8 @@ WITH auth AS MATERIALIZED (
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, space_id bigint, actor_kind text, actor_id bigint, actor_name text, request_id text,
         channel text, address inet, name text COLLATE "C", end_mode text, lease_id uuid, expected_fencing_token bigint,
-        reason text, lock_delay_seconds int, detail jsonb, renewed_at timestamptz, session_id uuid
+        reason text, lock_delay_seconds int, detail jsonb, renewed_at timestamptz, session_id uuid,
+        serves_queue boolean
     )
     CROSS JOIN LATERAL octo_auth(
         request.digest,
@@ -73,7 +82,7 @@ snapshot AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT
         lock.*, first.last_waiter_id AS snapshot_last_waiter_id, first.channel AS first_channel,
-        first.request_id AS first_request_id, first.session_id AS ending_session_id
+        first.request_id AS first_request_id, first.session_id AS ending_session_id, first.next_waiter_id
     FROM (SELECT DISTINCT ON (id) * FROM snapshot ORDER BY id, index) AS first
     JOIN octo_lock AS lock ON lock.id = first.id
     ORDER BY lock.space_id, lock.name
@@ -116,6 +125,7 @@ session_expiry AS MATERIALIZED (
 state AS MATERIALIZED (
     SELECT
         locked.*, clock.now, space.team_id, space.archived_at,
+        space.namespaces ? octo_namespace(locked.name) AS is_namespaced,
         least(locked.expires_at, session.ended_at, session.expires_at) AS effective_expires_at,
         session.ended_at AS session_ended_at, session.expires_at AS session_expires_at,
         -- It was bound after the snapshot, to a session that is newer than the snapshot.
@@ -192,6 +202,7 @@ ended AS MATERIALIZED (
 free_lock AS MATERIALIZED (
     SELECT
         id, space_id, name, now, team_id, archived_at, fencing_token, last_waiter_id, delay_seconds, has_ended,
+        is_namespaced, next_waiter_id,
         last_waiter_id IS DISTINCT FROM snapshot_last_waiter_id AS was_joined,
         CASE WHEN has_ended THEN octo_delay_end(ended_at, delay_seconds) ELSE available_at END AS available_at
     FROM outcome
@@ -202,6 +213,7 @@ handover AS MATERIALIZED (
     SELECT
         free_lock.id, free_lock.space_id, free_lock.name, free_lock.now, free_lock.team_id, free_lock.last_waiter_id,
         free_lock.delay_seconds, free_lock.has_ended, free_lock.available_at, free_lock.was_joined,
+        free_lock.is_namespaced,
         free_lock.last_waiter_id IS NOT NULL AND coalesce(free_lock.available_at <= free_lock.now, true) AS is_open,
         first.*,
         CASE WHEN first.waiter_id IS NOT NULL THEN gen_random_uuid() END AS lease_id,
@@ -213,7 +225,8 @@ handover AS MATERIALIZED (
         -- along with it, since the clock was read before all of them.
         CASE WHEN first.waiter_id IS NOT NULL
              THEN free_lock.now + interval '700 milliseconds' + interval '1 millisecond' * (
-                 SELECT count(*) - 1 FROM free_lock AS other WHERE other.last_waiter_id IS NOT NULL) END AS expires_at
+                 SELECT count(*) - 1 FROM free_lock AS other
+                 WHERE other.last_waiter_id IS NOT NULL OR other.next_waiter_id IS NOT NULL) END AS expires_at
     FROM free_lock
     LEFT JOIN LATERAL (
         SELECT
@@ -223,7 +236,8 @@ handover AS MATERIALIZED (
             token.public_id, token.name AS token_name
         FROM octo_waiter AS waiter
         JOIN octo_token AS token ON token.id = waiter.token_id
-        WHERE free_lock.last_waiter_id IS NOT NULL
+        WHERE CASE WHEN free_lock.is_namespaced THEN waiter.id = free_lock.next_waiter_id
+                   ELSE free_lock.last_waiter_id IS NOT NULL END
           AND coalesce(free_lock.available_at <= free_lock.now, true)
           AND waiter.space_id = free_lock.space_id
           AND waiter.name = free_lock.name
@@ -272,9 +286,9 @@ removed AS (
     DELETE FROM octo_waiter AS waiter
     USING (
         SELECT space_id, name, NULL::uuid AS lease_id FROM handover
-        WHERE is_open AND NOT was_joined AND waiter_id IS NULL
+        WHERE is_open AND NOT was_joined AND waiter_id IS NULL AND NOT is_namespaced
         UNION ALL
-        SELECT space_id, name, lease_id FROM ended WHERE last_waiter_id IS NOT NULL
+        SELECT space_id, name, lease_id FROM ended WHERE last_waiter_id IS NOT NULL OR is_namespaced
     ) AS gone
     WHERE waiter.space_id = gone.space_id AND waiter.name = gone.name
       AND waiter.handed_lease_id IS NOT DISTINCT FROM gone.lease_id
@@ -389,6 +403,14 @@ SELECT
         SELECT array_agg(handover.name) FROM handover
         WHERE handover.is_open AND handover.was_joined AND handover.waiter_id IS NULL
     ) AS joined_meanwhile,
+    (
+        SELECT array_agg(DISTINCT space_id)
+        FROM (
+            SELECT space_id FROM auth WHERE is_namespaced AND refusal IS NULL
+            UNION ALL
+            SELECT space_id FROM free_lock WHERE is_namespaced
+        ) AS freed
+    ) AS spaces_to_serve,
     notified.servers AS servers_notified,
     clock_timestamp() AS now,
     auth.space_id,

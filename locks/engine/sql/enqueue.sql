@@ -12,6 +12,10 @@
 -- A retry (same token and idempotency key) takes over the entry of its first attempt, with its position. The entry gets
 -- a new id, so what the first attempt still does with the old id has no effect. A request that lost its entry and
 -- comes back (`is_requeue`) takes nothing from a retry: the verdict is `superseded`.
+--
+-- A name of a namespace (functions/namespaces.sql) can be waited for although it is free, if another name that overlaps is
+-- not. Its lock is not marked with `last_waiter_id`, because it is not handed over when it becomes free, but when it is its
+-- turn in the space; the space is marked instead.
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.name, request.server_id, request.wait_ms, request.queue_seq, request.is_requeue,
@@ -20,12 +24,15 @@ WITH auth AS MATERIALIZED (
         CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
-        auth.owner, auth.ttl_seconds, auth.token_id, auth.space_id, space.max_waiters_per_name, space.max_waiters
+        auth.owner, auth.ttl_seconds, auth.token_id, auth.space_id, space.max_waiters_per_name, space.max_waiters,
+        auth.namespaces ? octo_namespace(request.name) AS is_namespaced,
+        CASE WHEN auth.namespaces ? octo_namespace(request.name)
+             THEN octo_conflict(auth.space_id, auth.namespaces, ARRAY[request.name], request.is_alone) END AS conflict
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, request_id text, channel text, address inet, name text COLLATE "C", ttl_seconds int,
         metadata text, owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean,
         idempotency_digest text, request_digest text, server_id uuid, wait_ms bigint, queue_seq bigint,
-        is_requeue boolean
+        is_requeue boolean, is_alone boolean
     )
     CROSS JOIN LATERAL octo_acquire_auth(
         request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
@@ -90,6 +97,7 @@ decision AS MATERIALIZED (
         counted.*,
         CASE
             WHEN is_own AND expires_at > now THEN 'retry'
+            WHEN conflict ->> 'verdict' = 'unguarded' THEN 'unguarded'
             WHEN first_attempt_id IS NOT NULL THEN
                 CASE
                     WHEN first_attempt_digest IS DISTINCT FROM request_digest THEN 'idempotency_conflict'
@@ -97,10 +105,11 @@ decision AS MATERIALIZED (
                     WHEN nth_of_name = 1 THEN 'waiting'
                     ELSE 'retry'
                 END
-            WHEN NOT coalesce(available_at > now, false) AND last_waiter_id IS NULL AND nth_of_name = 1 THEN 'retry'
+            WHEN NOT coalesce(available_at > now, false) AND last_waiter_id IS NULL AND conflict IS NULL
+                 AND nth_of_name = 1 THEN 'retry'
             WHEN ahead + nth_of_name > max_waiters_per_name THEN 'queue_full'
             WHEN waiters_in_space + nth_in_space > max_waiters THEN 'queue_full'
-            WHEN coalesce(available_at > now, false) OR last_waiter_id IS NOT NULL THEN 'waiting'
+            WHEN coalesce(available_at > now, false) OR last_waiter_id IS NOT NULL OR conflict IS NOT NULL THEN 'waiting'
             ELSE 'retry'
         END AS verdict
     FROM counted
@@ -130,14 +139,31 @@ replaced AS (
 ),
 marked AS (
     UPDATE octo_lock AS lock SET last_waiter_id = latest.waiter_id, updated_at = latest.now
-    FROM (SELECT id, max(waiter_id) AS waiter_id, max(now) AS now FROM new_waiter GROUP BY id) AS latest
+    FROM (
+        SELECT id, max(waiter_id) AS waiter_id, max(now) AS now FROM new_waiter WHERE NOT is_namespaced GROUP BY id
+    ) AS latest
     WHERE lock.id = latest.id
+),
+-- For longer than a request can wait, so that it is seldom updated. A space that another transaction is changing is skipped:
+-- its requests are then found by the check of their server process (free_names_with_waiters.sql).
+space_to_mark AS MATERIALIZED (
+    SELECT space.id
+    FROM octo_space AS space
+    WHERE space.id = ANY (ARRAY(SELECT space_id FROM new_waiter WHERE is_namespaced))
+      AND coalesce(space.namespace_queue_until < statement_timestamp() + interval '2 minutes', true)
+    FOR NO KEY UPDATE SKIP LOCKED
+),
+marked_space AS (
+    UPDATE octo_space AS space SET namespace_queue_until = statement_timestamp() + interval '5 minutes'
+    FROM space_to_mark
+    WHERE space.id = space_to_mark.id
 )
 SELECT
     request.index,
     CASE
         WHEN decision.verdict = 'waiting' AND new_waiter.index IS NULL AND replaced.id IS NULL THEN 'retry'
         WHEN decision.index IS NULL AND snapshot.index IS NOT NULL THEN 'row_locked'
+        WHEN snapshot.index IS NULL AND auth.conflict IS NOT NULL THEN 'row_missing'
         ELSE coalesce(decision.verdict, 'retry')
     END AS verdict,
     coalesce(new_waiter.waiter_id, replaced.id) AS waiter_id,
@@ -151,6 +177,7 @@ SELECT
     decision.space_id,
     clock_timestamp() AS now
 FROM json_to_recordset($1::json) AS request (index int)
+LEFT JOIN auth USING (index)
 LEFT JOIN snapshot USING (index)
 LEFT JOIN decision USING (index)
 LEFT JOIN new_waiter USING (index)

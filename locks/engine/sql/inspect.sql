@@ -21,12 +21,12 @@ SELECT
     lock.effective_expires_at AS expires_at,
     lock.session_id IS NOT NULL AS session_id_present,
     octo_available_at(lock.available_at, lock.effective_expires_at, lock.lock_delay_seconds) AS available_at,
-    CASE WHEN lock.last_waiter_id IS NULL THEN 0 ELSE (
+    CASE WHEN lock.last_waiter_id IS NOT NULL OR auth.has_namespace_queue THEN (
         SELECT count(*)::int FROM octo_waiter
         WHERE octo_waiter.space_id = auth.space_id AND octo_waiter.name = auth.name
           AND octo_waiter.handed_lease_id IS NULL
-    ) END AS waiters,
-    CASE WHEN lock.last_waiter_id IS NOT NULL THEN (
+    ) ELSE 0 END AS waiters,
+    CASE WHEN lock.last_waiter_id IS NOT NULL OR auth.has_namespace_queue THEN (
         SELECT json_agg(json_build_object('owner', owner, 'since', enqueued_at))
         FROM (
             SELECT owner, enqueued_at FROM octo_waiter
@@ -41,7 +41,8 @@ SELECT
     auth.requests_per_second
 FROM (
     SELECT
-        request.index, request.name, auth.space_id, auth.octostore_compatibility, auth.requests_per_second, auth.refusal
+        request.index, request.name, auth.space_id, auth.octostore_compatibility, auth.requests_per_second,
+        auth.has_namespace_queue, auth.refusal
     FROM json_to_recordset($1::json) AS request (index int, digest text, name text)
     CROSS JOIN LATERAL octo_auth(request.digest, 'locks:read', request.name) AS auth
 ) AS auth

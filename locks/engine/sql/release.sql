@@ -2,12 +2,13 @@
 --
 -- $1 is a JSON array of requests.Release. The rows are locked first, then the clock is read, as in acquire.sql. A lease
 -- that has expired cannot be released: the sweep or the next acquire records its end. If requests may be waiting for
--- the lock, or the lease seems to have ended with its session, nothing is changed and the verdict is `needs_handover`:
+-- the lock or, in a namespace, for a name that overlaps, or the lease seems to have ended with its session, nothing is changed and the verdict is `needs_handover`:
 -- end_and_hand_over.sql releases it and hands it over.
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.name, request.lease_id, request.request_id, request.channel, request.address,
-        auth.token_id, auth.token_name, auth.space_id, auth.team_id, auth.requests_per_second, auth.refusal
+        auth.token_id, auth.token_name, auth.space_id, auth.team_id, auth.requests_per_second, auth.has_namespace_queue,
+        auth.refusal
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, request_id text, channel text, address inet, name text COLLATE "C", lease_id uuid
     )
@@ -22,7 +23,7 @@ snapshot AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT
         snapshot.index, snapshot.name, snapshot.request_id, snapshot.channel, snapshot.address, snapshot.token_id,
-        snapshot.token_name, snapshot.space_id, snapshot.team_id, lock.id,
+        snapshot.token_name, snapshot.space_id, snapshot.team_id, snapshot.has_namespace_queue, lock.id,
         lock.lease_id IS NOT DISTINCT FROM snapshot.lease_id AS is_own,
         lock.fencing_token, lock.owner, lock.holder_id, lock.metadata, lock.token_id AS held_token_id,
         lock.acquired_at, lock.expires_at, lock.lock_delay_seconds, lock.last_waiter_id
@@ -43,7 +44,7 @@ decision AS MATERIALIZED (
             WHEN locked.expires_at > clock.now THEN
                 CASE
                     WHEN NOT locked.is_own THEN 'held_by_another'
-                    WHEN locked.last_waiter_id IS NOT NULL THEN 'needs_handover'
+                    WHEN locked.last_waiter_id IS NOT NULL OR locked.has_namespace_queue THEN 'needs_handover'
                     WHEN row_number() OVER (PARTITION BY locked.id ORDER BY locked.index) = 1 THEN 'released'
                     ELSE 'not_held'
                 END

@@ -11,7 +11,7 @@ from locks.models import Scope, Space
 from locks.models.token import PRESETS
 from locks.services import clock, tokens
 from locks.services.audit import Actor
-from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_valid_name, is_valid_prefix
+from locks.token_rules import MAX_NAME, MAX_PREFIX, MAX_PREFIXES, is_valid_name
 
 MAX_DAYS = 3_650
 NEVER_WARNING = "this token never expires. If it leaks, it works until it is revoked."
@@ -70,8 +70,8 @@ class Command(BaseCommand):
             raise CommandError(f"--days must be at least 1 and at most {MAX_DAYS}.")
         if not is_valid_name(options["name"]):
             raise CommandError(f"--name must be visible text of at most {MAX_NAME} characters.")
-        prefixes = list(dict.fromkeys(options["prefixes"]))
-        if len(prefixes) > MAX_PREFIXES or not all(is_valid_prefix(prefix) for prefix in prefixes):
+        prefixes = tokens.canonical_prefixes(options["prefixes"], space=space)
+        if prefixes is None or len(prefixes) > MAX_PREFIXES:
             raise CommandError(
                 f"--prefix must be visible text of at most {MAX_PREFIX} characters, without blanks; at most "
                 f"{MAX_PREFIXES} of them."

@@ -21,7 +21,7 @@ def test_every_path_of_the_contract_is_described(client):
     paths = client.get("/openapi.json").json()["paths"]
     assert {
         "/locks", "/locks/{name}", "/locks/{name}/acquire", "/locks/{name}/renew", "/locks/{name}/release",
-        "/locks/{name}/force-release", "/locks/claim-next", "/locks/acquire-all", "/locks/renew-all",
+        "/locks/{name}/force-release", "/locks/check", "/locks/claim-next", "/locks/acquire-all", "/locks/renew-all",
         "/locks/release-all", "/tokens", "/tokens/{public_id}", "/auth/token/rotate", "/whoami",
     } <= set(paths)  # fmt: skip
 

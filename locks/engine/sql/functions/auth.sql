@@ -1,14 +1,17 @@
 -- Who sends a request, and why it is refused, if it is. Always one row. The digest is hexadecimal. A null scope or name is not
--- checked.
+-- checked. `has_namespace_queue`: the name is of a namespace (namespaces.sql) and requests may wait for names that overlap.
 CREATE FUNCTION octo_auth(digest text, scope text, name text) RETURNS TABLE (
     token_id bigint, public_id text, token_name text, prefixes text[], space_id bigint, team_id bigint,
     default_ttl_seconds int, max_ttl_seconds int, max_hold_seconds int, max_metadata_length int,
-    octostore_compatibility boolean, requests_per_second int, space_is_full boolean, refusal text
+    octostore_compatibility boolean, requests_per_second int, space_is_full boolean, namespaces jsonb,
+    has_namespace_queue boolean, refusal text
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
         live.token_id, live.public_id, live.token_name, live.prefixes, live.space_id, live.team_id,
         live.default_ttl_seconds, live.max_ttl_seconds, live.max_hold_seconds, live.max_metadata_length,
-        live.octostore_compatibility, live.requests_per_second, live.space_is_full,
+        live.octostore_compatibility, live.requests_per_second, live.space_is_full, live.namespaces,
+        live.namespace_queue_until > clock_timestamp()
+            AND live.namespaces ? left(octo_auth.name, strpos(octo_auth.name, ':')),
         CASE
             WHEN live.token_id IS NULL THEN 'unauthenticated'
             WHEN NOT octo_auth.scope = ANY (live.scopes) THEN 'scope_missing'
@@ -26,13 +29,13 @@ CREATE FUNCTION octo_acquire_auth(
 ) RETURNS TABLE (
     token_id bigint, public_id text, token_name text, prefixes text[], space_id bigint, team_id bigint,
     max_ttl_seconds int, max_hold_seconds int, max_metadata_length int, octostore_compatibility boolean,
-    requests_per_second int, space_is_full boolean, owner text, ttl_seconds int, session_expires_at timestamptz,
-    refusal text
+    requests_per_second int, space_is_full boolean, namespaces jsonb, owner text, ttl_seconds int,
+    session_expires_at timestamptz, refusal text
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
         auth.token_id, auth.public_id, auth.token_name, auth.prefixes, auth.space_id, auth.team_id,
         auth.max_ttl_seconds, auth.max_hold_seconds, auth.max_metadata_length, auth.octostore_compatibility,
-        auth.requests_per_second, auth.space_is_full,
+        auth.requests_per_second, auth.space_is_full, auth.namespaces,
         coalesce(requested_owner, own_session.owner, auth.token_name),
         coalesce(requested_ttl_seconds, auth.default_ttl_seconds),
         own_session.expires_at,

@@ -15,6 +15,8 @@ SELECT
     space.max_metadata_length,
     space.octostore_compatibility,
     space.requests_per_second,
+    space.namespaces,
+    space.namespace_queue_until,
     -- The servers count once a second; an older count does not limit.
     coalesce(usage.live_locks >= space.max_live_locks
              AND usage.counted_at > clock_timestamp() - interval '3 seconds', false) AS space_is_full
