@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         AsyncSession,
         AsyncTerm,
     )
+    from octo.async_runs import AsyncActor, AsyncRun, AsyncStore
     from octo.client import Client
     from octo.errors import (
         ApiError,
@@ -49,11 +50,14 @@ if TYPE_CHECKING:
         StoreLimitExceeded,
         TransportError,
         Unavailable,
+        VersionMismatch,
     )  # fmt: skip
     from octo.lease import LeaseEvent, Status
     from octo.leases import Election, Lease, Leases, Lock, Semaphore, Session, Term
     from octo.models import (
         ElectionInfo,
+        Entry,
+        EntryInfo,
         Holder,
         LockCheck,
         LockDelay,
@@ -61,15 +65,17 @@ if TYPE_CHECKING:
         NameConflict,
         NewToken,
         PreviousHolder,
+        RunInfo,
         SessionInfo,
         TokenInfo,
         WatchEvent,
     )  # fmt: skip
+    from octo.runs import Actor, Run, Store
 
 __version__ = "0.2.0"
 
 # Imported when first used: the command line starts faster than the whole package loads.
-_MODULES = ("errors", "models", "lease", "leases", "client", "async_leases", "async_client")
+_MODULES = ("errors", "models", "lease", "leases", "runs", "client", "async_leases", "async_runs", "async_client")
 
 
 def __getattr__(name: str) -> object:

@@ -335,17 +335,22 @@ class AsyncSession(SessionBase):
                 lease.begin_release()
                 self._client.connection.stop_renewing(lease)
             try:
-                await self._client.end_session(self.session_id)
-            except (errors.NotFound, errors.SessionExpired) as problem:
+                await self._end_session()
+            except (errors.NotFound, errors.SessionExpired, errors.AuthenticationFailed) as problem:
                 log.warning("%s had ended already: %s", self.label, problem)
         self.end(Status.RELEASED)
+
+    async def _end_session(self) -> None:
+        await self._client.end_session(self.session_id)
 
     async def __aenter__(self) -> Self:
         await self.open()
         self.start_renewing()
         return self
 
-    async def __aexit__(self, *_raised: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
         with AsyncInterrupter.deferred():
             try:
                 await self.close()

@@ -386,12 +386,8 @@ class FakeServer(httpx.AsyncBaseTransport):
         self._require(call.token, "locks:read")
         ids, session = call.body.get("lease_ids") or [], call.body.get("session_id")
         held = [lock for lock in self._locks.values() if lock.lease_id]
-        ours = [
-            lock
-            for lock in held
-            if lock.token == call.token
-            and (lock.lease_id in ids or (session and lock.session and lock.session["session_id"] == session))
-        ]
+        bound = self._find_session(session, call.token) if session else None
+        ours = [lock for lock in held if lock.lease_id in ids or (bound and lock.session is bound)]
         wanted = self._names(call.body)
         others = {
             name: [lock for lock in held if lock not in ours and self._overlap(lock.name, name)] for name in wanted
@@ -399,7 +395,7 @@ class FakeServer(httpx.AsyncBaseTransport):
         conflicts = [{"name": name, "blocked_by": self._blocked_by(locks)} for name, locks in others.items() if locks]
         missing = [name for name in wanted if not any(names.covers(one.name, name, self.namespaces) for one in ours)]
         decision = {"off": "clear", "warn": "warn" if conflicts else "clear"}.get(
-            self.lock_policy, "block" if missing or conflicts else "clear"
+            self.lock_policy, "block" if missing else "clear"
         )
         return 200, {"decision": decision, "policy": self.lock_policy, "conflicts": conflicts, "missing": missing}
 

@@ -336,17 +336,22 @@ class Session(SessionBase):
                 lease.begin_release()
                 self._client.connection.stop_renewing(lease)
             try:
-                self._client.end_session(self.session_id)
-            except (errors.NotFound, errors.SessionExpired) as problem:
+                self._end_session()
+            except (errors.NotFound, errors.SessionExpired, errors.AuthenticationFailed) as problem:
                 log.warning("%s had ended already: %s", self.label, problem)
         self.end(Status.RELEASED)
+
+    def _end_session(self) -> None:
+        self._client.end_session(self.session_id)
 
     def __enter__(self) -> Self:
         self.open()
         self.start_renewing()
         return self
 
-    def __exit__(self, *_raised: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
         with Interrupter.deferred():
             try:
                 self.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from octo.protocol import (
     jittered,
     lock_path,
     send_with_retry,
+    with_query,
 )
 
 MAX_SERVER_WAIT = 60
@@ -264,3 +266,37 @@ def parse_identity(body: Any) -> models.TokenInfo:
     expect(body, team=str, space=str, token=dict, scopes=list)
     known = {field: body[field] for field in ("team", "space", "scopes")}
     return models.parse(models.TokenInfo, body["token"], **known)
+
+
+def entry_path(path: str) -> str:
+    segments = path.removeprefix("/").split("/")
+    # Dots would be taken for a relative path.
+    return "/kv/" + "/".join(quote(one, safe="") if one.strip(".") else one.replace(".", "%2E") for one in segments)
+
+
+def parse_written(body: Any) -> dict[str, Any]:
+    return expect(body, path=str, version=int)
+
+
+def parse_entry(body: Any) -> models.Entry:
+    entry = models.parse(models.Entry, {field: value for field, value in expect(body).items() if field != "value"})
+    value = body.get("value")
+    try:
+        return entry._replace(value=base64.b64decode(value) if entry.encoding == "base64" else value)
+    except (TypeError, ValueError):
+        raise invalid("base64") from None
+
+
+def wait_for_entry(
+    path: str, *, min_version: int, timeout: float | None, layer: str | None, retry_for: float
+) -> Operation[models.Entry | None]:
+    give_up_at = clock.now() + (math.inf if timeout is None else timeout)
+    while True:
+        seconds = math.ceil(max(0.0, min(MAX_SERVER_WAIT, give_up_at - clock.now())))
+        query = {"min_version": min_version, "wait_seconds": seconds, "layer": layer}
+        request = Request("GET", with_query(entry_path(path), query), timeout=ANSWER_SECONDS + seconds)
+        reply: Reply[dict[str, Any]] = yield from send_with_retry(request, expect, retry_for=retry_for)
+        if not reply.value.get("timed_out"):
+            return parse_entry(reply.value)
+        if clock.now() >= give_up_at:
+            return None

@@ -83,6 +83,14 @@ OPTIONS = (
 HOOKS = (Argument("hooks", nargs="*", type=_hook, metavar="HOOK", help="pre-commit, pre-push (default: both)"),)
 PREFIX = (Argument("--prefix", help="only names that start with this"),)
 ROOM = (Argument("room", metavar="ROOM", help="the room's id"),)
+RUN = (Argument("run_id", metavar="RUN", help="the run's id"),)
+KV = (Argument("path", metavar="PATH", help="below /ref, /peer/ACTOR, /peer/self or /shared"),)
+VALUE = (
+    Argument("value", help="`-` reads it from standard input"),
+    Argument("--encoding", choices=["text", "json", "base64"], help="(default: text; of standard input: bytes)"),
+)
+OVERRIDE = (Argument("--override", action="store_true", help="as a lead, below another actor's /peer"),)
+LAYER = (Argument("--layer", metavar="ID", help="a layer below yours that may be read"),)
 SESSION = (Argument("session_id", metavar="SESSION", help="the session's id"),)
 WEBHOOK = (Argument("webhook", metavar="WEBHOOK", help="the webhook's id"),)
 GLOBAL = (
@@ -98,6 +106,8 @@ GROUPS = {
     "lock": "Acquire, renew, inspect and release locks",
     "jobs": "The same in the words of jobs and owners",
     "election": "Lead, among several candidates; no token is needed",
+    "runs": "Start, inspect and finish runs of several agents",
+    "kv": "Share values with the other actors of your layer",
     "hook": "Check locks when changes are committed or pushed",
     "session": "Hold many locks with one heartbeat",
     "token": "Inspect and rotate the bearer token",
@@ -219,6 +229,46 @@ COMMANDS = (
         (*ROOM, Argument("--limit", type=int, metavar="N", help="stop after so many states")),
         "octo election watch ROOM", _ANONYMOUS,
     ),
+    Command(
+        "runs start", "runs:start", "Start a run, as its lead",
+        (Argument("--name", help="what people call it"), Argument("--metadata", metavar="TEXT", help="plain text"),
+         Argument("--idle-limit", type=_duration, metavar="TIME",
+                  help="finish when the lead is silent for so long (default: 1h)"),
+         Argument("--max-depth", type=int, metavar="N", help="layers below each other (default: 2)"),
+         Argument("--session-ttl", type=_duration, default=300, metavar="TIME",
+                  help="of the lead's session, to be kept alive (default: 5m)"),
+         Argument("--dump", action="store_true", help="keep an export when it finishes")),
+        "octo runs start --name nightly --dump",
+    ),
+    Command("runs list", "runs:listing", "List runs",
+            (Argument("--state", choices=["all", "unfinished", "active", "draining", "finished"], help="which"),),
+            "octo runs list --state unfinished"),
+    Command("runs show", "runs:show", "Show the layers, actors and leases of a run", RUN, "octo runs show RUN"),
+    Command("runs drain", "runs:drain", "Let a run end: no new actors, layers and leases", RUN, "octo runs drain RUN"),
+    Command("runs finish", "runs:finish", "Finish a run: its tokens are revoked, its leases free",
+            (*RUN, Argument("--reason", help="why; it goes into the history")), "octo runs finish RUN --reason done"),
+    Command("runs export", "runs:export", "Print all entries, leases and actors of a run as JSON", RUN,
+            "octo runs export RUN > run.json"),
+    Command("kv get", "runs:get", "Print an entry of your layer", (*KV, *LAYER), "octo kv get /shared/findings/1"),
+    Command("kv set", "runs:set_value", "Write an entry", (*KV, *VALUE, *OVERRIDE),
+            "octo kv set /shared/note 'found it'\nocto kv set /peer/self/state '{\"done\": 3}' --encoding json\n"
+            "octo kv set /shared/report - < report.bin"),
+    Command(
+        "kv cas", "runs:set_value", "Write an entry if it is still at a version; exit 4 if not",
+        (*KV, *VALUE, *OVERRIDE, Argument("--expected-version", type=int, required=True, metavar="N",
+                                          help="the version it must have; 0 if it must not exist")),
+        "octo kv cas /shared/counter 42 --encoding json --expected-version 7",
+    ),
+    Command("kv ls", "runs:list_entries", "List entries that you may read",
+            (Argument("glob", nargs="?", default="/**", help="`*` matches within a segment, `**` across"), *LAYER),
+            "octo kv ls '/shared/**'"),
+    Command(
+        "kv wait", "runs:wait", "Wait until an entry is written, and print it",
+        (*KV, *LAYER, Argument("--min-version", type=int, default=1, metavar="N", help="(default: 1)"),
+         Argument("--timeout", type=_wait, default=math.inf, metavar="TIME", help="exit 124 after this long")),
+        "octo kv wait /ref/plan --timeout 5m",
+    ),
+    Command("kv rm", "runs:delete", "Delete an entry", (*KV, *OVERRIDE), "octo kv rm /shared/note"),
     Command(
         "hook install", "git:install_hooks", "Check what is committed or pushed; a hook that is there is called too",
         HOOKS, "octo hook install\nocto hook install pre-commit",

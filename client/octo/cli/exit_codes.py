@@ -53,6 +53,7 @@ _EXIT_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (errors.LockTimeout, ExitCode.LOCK_TIMEOUT),
     (errors.LockHeld, ExitCode.HELD),
     (Blocked, ExitCode.HELD),
+    (errors.VersionMismatch, ExitCode.HELD),
     (errors.LeaseEnded, ExitCode.LEASE_LOST),
     (errors.LeaseNotCurrent, ExitCode.LEASE_LOST),
     (errors.NotFound, ExitCode.NOT_FOUND),

@@ -107,9 +107,9 @@ def check_names(client: Client, arguments: Any, wanted: Sequence[str], local: Re
     conflicts = tuple(conflict for part in parts for conflict in part.conflicts)
     missing = tuple(name for part in parts for name in part.missing)
     decision: Literal["clear", "warn", "block"] = "clear"
-    if policy == "require" and (conflicts or missing):
+    if policy == "require" and missing:
         decision = "block"
-    elif policy == "warn" and conflicts:
+    elif policy != "off" and conflicts:
         decision = "warn"
     return LockCheck(decision, policy, conflicts, missing)
 

@@ -79,6 +79,15 @@ def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
     ]
 
 
+def records_table(columns: tuple[str, ...], records: list[dict[str, Any]], none: str) -> list[str]:
+    cells = [[_cell(record.get(column)) for column in columns] for record in records]
+    return table([[column.replace("_", " ").upper() for column in columns], *cells]) if records else [none]
+
+
+def _cell(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+
+
 class Output:
     def __init__(self, *, as_json: bool, quiet: bool = False) -> None:
         self.as_json = as_json
