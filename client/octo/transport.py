@@ -82,7 +82,7 @@ class Transport:
         headers = {**self._headers, **request.headers}
         content = None
         if request.body is not None:
-            content = json.dumps(request.body).encode()
+            content = json.dumps(request.body, separators=(",", ":")).encode()
             headers["Content-Type"] = "application/json"
         url = self._settings.url + request.path
         return self._client.stream(request.method, url, content=content, headers=headers, timeout=timeout)

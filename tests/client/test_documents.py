@@ -13,17 +13,11 @@ import pytest
 from octo import Client
 from octo.cli.commands import COMMANDS
 from octo.cli.exit_codes import ExitCode
-from tests.servers import PROJECT_DIR
-
-DOCS = PROJECT_DIR / "docs"
-
-
-def blocks(document: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / document).read_text(), re.MULTILINE | re.DOTALL)
+from tests.client.guides import DOCS, blocks
 
 
 @pytest.fixture
-def environment(backend, tmp_path):
+def environment(backend, tmp_path, no_namespaced_leases):
     """A shell with `octo` on the path, and nothing else that this suite has set."""
     binaries = tmp_path / "bin"
     binaries.mkdir()

@@ -3,12 +3,14 @@
 import asyncio
 import json
 import threading
+from contextlib import nullcontext
 
 import pytest
 
 import octo
 from octo.testing import FakeServer
 from tests.client.command_line import CommandLine, eventually
+from tests.client.guides import blocks
 from tests.client.served_fake import served
 
 
@@ -17,10 +19,16 @@ def fake() -> FakeServer:
     return FakeServer(tokens={})
 
 
+@pytest.fixture(params=["real", "fake"])
+def target(request, fake, backend) -> tuple[str, FakeServer | None]:
+    return (backend.url, None) if request.param == "real" else (fake.url, fake)
+
+
 @pytest.fixture
-def voter(fake):
+def voter(target):
     """Without a token."""
-    with octo.Client(fake.url, "", transport=fake, retry_for=5) as client:
+    url, transport = target
+    with octo.Client(url, "", transport=transport, retry_for=5) as client:
         yield client
 
 
@@ -61,15 +69,15 @@ def test_a_candidate_waits_for_its_turn(voter):
     follower.join()
 
 
-def test_a_leader_that_is_deposed_notices(voter, fake):
-    room = voter.create_election()
-    election = voter.election(room, "west-1")
-    assert election.acquire()
-    fake.advance(31)
-    with pytest.raises(octo.LeaseLost):
-        election.extend()
-    assert election.lease.lost
-    assert not election.owned()
+def test_a_leader_that_is_deposed_notices(fake):
+    with octo.Client(fake.url, "", transport=fake) as voter:
+        election = voter.election(voter.create_election(), "west-1")
+        assert election.acquire()
+        fake.advance(31)
+        with pytest.raises(octo.LeaseLost):
+            election.extend()
+        assert election.lease.lost
+        assert not election.owned()
 
 
 def test_watching(voter):
@@ -82,9 +90,11 @@ def test_watching(voter):
     states.close()
 
 
-def test_on_an_event_loop(fake):
+def test_on_an_event_loop(target):
+    url, transport = target
+
     async def lead() -> tuple[str, int]:
-        async with octo.AsyncClient(fake.url, "", transport=fake) as client:
+        async with octo.AsyncClient(url, "", transport=transport) as client:
             room = await client.create_election()
             async with client.election(room, "west-1") as term:
                 info = await client.inspect_election(room)
@@ -93,15 +103,16 @@ def test_on_an_event_loop(fake):
     assert asyncio.run(lead()) == ("west-1", 0)
 
 
-def test_a_token_is_needed_for_everything_else(fake, voter):
+def test_a_token_is_needed_for_everything_else(voter):
     with pytest.raises(octo.AuthenticationRequired):
         voter.acquire("x")
 
 
 @pytest.fixture
-def line(fake, tmp_path):
-    with served(fake) as url:
-        command_line = CommandLine({"OCTO_URL": url, "OCTO_TOKEN": ""}, tmp_path)
+def line(target, tmp_path):
+    url, fake = target
+    with served(fake) if fake else nullcontext(url) as address:
+        command_line = CommandLine({"OCTO_URL": address, "OCTO_TOKEN": ""}, tmp_path)
         yield command_line
         command_line.end_all()
 
@@ -127,3 +138,11 @@ def test_holding_until_it_is_stopped(line, voter):
     holder.terminate()
     assert holder.wait(30) == 130
     eventually(lambda: voter.inspect_election(room).status == "vacant")
+
+
+def test_the_guide(fake):
+    (text,) = blocks("client.md", "python", section="Leaders")
+    terms: list[int] = []
+    with served(fake) as url:
+        exec(text.replace("https://octo.example.com", url), {"room": "a-room-of-ours", "lead": terms.append})  # noqa: S102
+    assert terms[0] > 0

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from octo.testing import FakeServer
+from tests.client.guides import blocks
 from tests.client.served_fake import served
-from tests.client.test_documents import blocks
 
 OCTO = Path(sys.executable).parent / "octo"
 
@@ -69,6 +69,23 @@ def place(tmp_path: Path) -> Iterator[Workplace]:
         })  # fmt: skip
         place.ok("git init -q .")
         yield place
+
+
+def test_the_hooks_ask_the_real_server(place, backend, operator, no_namespaced_leases):
+    """Its policy is to warn, which is the default."""
+    place.environment |= backend.environment
+    place.ok("octo hook install")
+    theirs = operator.acquire("path:src", owner="berta")
+    place.change("src/auth.rs")
+    warned = place.commit()
+    assert "path:src/auth.rs overlaps path:src, held by berta" in warned.stdout + warned.stderr
+    place.ok("octo init --policy require --space blue/main; rm AGENTS.md")
+    place.change("src/auth.rs", "again\n")
+    assert "held by berta" in place.commit(code=1).stderr
+    theirs.release()
+    assert "octo lock acquire path:src/auth.rs" in place.commit(code=1).stderr
+    place.ok("octo lock acquire path:./src/\ngit commit -qm covered\nocto lock release path:src")
+    assert place.commits == 2
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 """Names that overlap: in the client's own rules, in FakeServer, and on the command line."""
 
-import threading
-
 import pytest
 
-import octo
 from octo import names
 from octo.testing import FakeServer
-from tests.client.command_line import CommandLine, eventually
+from tests.client.command_line import CommandLine
 from tests.client.served_fake import served
 
 
@@ -68,37 +65,6 @@ def test_a_file_of_a_repository_that_shares_its_space():
 @pytest.fixture
 def fake() -> FakeServer:
     return FakeServer(tokens={"a": ["locks:read", "locks:write"], "b": ["locks:read", "locks:write"]})
-
-
-def test_a_refusal_names_every_lease_in_the_way(fake):
-    with fake.client("a") as a, fake.client("b") as b:
-        a.acquire("path:./src//auth.rs", owner="anna")
-        a.acquire("path:src/api.rs", owner="berta")
-        with pytest.raises(octo.LockHeld) as refused:
-            b.acquire("path:src/")
-        assert {(one.name, one.owner) for one in refused.value.blocked_by} == {
-            ("path:src/auth.rs", "anna"), ("path:src/api.rs", "berta"),
-        }  # fmt: skip
-        b.acquire("path:src-old")
-        with pytest.raises(octo.InvalidLockName):
-            b.acquire("path:src/../x")
-        with pytest.raises(octo.LockHeld):
-            b.acquire_all(["path:docs", "repo:deploy"])
-        assert b.claim_next(["path:src", "path:docs"]).name == "path:docs"
-
-
-def test_a_wide_name_waits_and_is_not_overtaken(fake):
-    with fake.client("a") as a, fake.client("b") as b:
-        narrow = a.acquire("path:src/a")
-        wide: list[octo.Lease] = []
-        waiting = threading.Thread(target=lambda: wide.append(b.acquire("path:src", wait=30)))
-        waiting.start()
-        eventually(lambda: a.inspect("path:src").waiters == 1)
-        with pytest.raises(octo.LockHeld):
-            a.acquire("path:src/b")
-        narrow.release()
-        waiting.join()
-        assert wide[0].name == "path:src"
 
 
 @pytest.mark.parametrize("policy", ["off", "warn", "require"])

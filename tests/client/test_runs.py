@@ -13,6 +13,7 @@ import pytest
 import octo
 from octo import AsyncClient, Client
 from tests.client.command_line import OCTO, CommandLine, eventually
+from tests.client.guides import blocks
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_entries(run):
     assert store.get("/shared/b").value == b"\0\xff"
     store.set("/peer/self/c", "text", encoding="text")
     assert (store.get("/peer/lead/c").value, store.get("/peer/lead/c").encoding) == ("text", "text")
-    assert [(one.path, one.size) for one in store.list("/shared/*")] == [("/shared/a", 24), ("/shared/b", 2)]
+    assert [(one.path, one.size) for one in store.list("/shared/*")] == [("/shared/a", 23), ("/shared/b", 2)]
     store.delete("/shared/a")
     with pytest.raises(octo.NotFound):
         store.get("/shared/a")
@@ -241,3 +242,14 @@ def test_values_of_any_kind_on_the_command_line(backend, run, tmp_path):
     octo_kv("set", "/shared/raw", "-", content=b"\0\xff")
     assert octo_kv("get", "/shared/raw") == b"\0\xff"
     assert line.run("kv", "set", "/shared/x", "{", "--encoding", "json").returncode == 5
+
+
+def test_the_guide(backend, tmp_path):
+    (text,) = blocks("client.md", "python", section="Runs")
+    environment = {**os.environ, "OCTO_URL": backend.url, "ORCHESTRATOR_TOKEN": backend.operator_token}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", text], env=environment, cwd=tmp_path, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['worker-1 did chunk 1', 'worker-2 did chunk 2']\n"

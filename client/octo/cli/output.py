@@ -155,9 +155,10 @@ def _describe(problem: errors.OctoError) -> tuple[str, dict[str, Any]]:
         facts["blocked_by"] = [Output.holder(one) for one in problem.blocked_by]
     elif isinstance(problem, Blocked):
         facts = dict(problem.facts)
-    elif isinstance(problem, errors.ApiError) and problem.title:
-        title = f"{problem.title}: {problem.details}"
-    return title, {key: value for key, value in facts.items() if value}
+    elif isinstance(problem, errors.ApiError):
+        title = f"{problem.title}: {problem.details}" if problem.title else title
+        facts = {"current_version": problem.current_version, "which": problem.which}
+    return title, {key: value for key, value in facts.items() if value not in (None, "", [])}
 
 
 def _details(problem: errors.OctoError) -> list[str]:
