@@ -6,7 +6,7 @@ from tests.servers import PROJECT_DIR
 
 DOCS = PROJECT_DIR / "docs"
 # They need a server or a token of their own, and other tests run them.
-APART = ("Runs", "Leaders")
+APART = ("Runs", "Runs and their store", "Leaders")
 
 
 def blocks(document: str, language: str, *, section: str | None = None) -> list[str]:

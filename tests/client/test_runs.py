@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -242,6 +243,19 @@ def test_values_of_any_kind_on_the_command_line(backend, run, tmp_path):
     octo_kv("set", "/shared/raw", "-", content=b"\0\xff")
     assert octo_kv("get", "/shared/raw") == b"\0\xff"
     assert line.run("kv", "set", "/shared/x", "{", "--encoding", "json").returncode == 5
+
+
+def test_the_guide_of_the_command_line(backend, tmp_path):
+    (text,) = blocks("cli.md", "sh", section="Runs and their store")
+    binaries = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"OCTO_URL": backend.url, "OCTO_TOKEN": backend.operator_token, "PATH": binaries}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail"], input=text, env={**os.environ, **environment, "XDG_STATE_HOME": str(tmp_path)},
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "three chunks\n" in done.stdout
+    assert done.stdout.endswith(" is finished\n")
 
 
 def test_the_guide(backend, tmp_path):

@@ -18,6 +18,7 @@ from octo.leases import Lease
 from octo.models import JOB_TTL, LockInfo, NameConflict, PreviousHolder, WatchEvent, format_time, parse_time
 
 REFRESH_SECONDS = 1.0
+MAX_CHECKED = 1000
 WATCH_RETRY_SECONDS = 10 * RETRY_SECONDS
 
 
@@ -168,7 +169,8 @@ def status(arguments: Any, output: Output) -> None:
             locks = list(client.locks(prefix=arguments.prefix))
         if arguments.mine:
             locks = [lock for lock in locks if ours.get(lock.name) == lock.fencing_token]
-        conflicts = _conflicts(client, [arguments.resource] if arguments.resource else list(ours), saved)
+        asked = [arguments.resource] if arguments.resource else list(ours)[:MAX_CHECKED]
+        conflicts = _conflicts(client, asked, saved)
     data = [
         {**output.holder(one), "conflicts_with": conflict.name} for conflict in conflicts for one in conflict.blocked_by
     ]

@@ -62,8 +62,20 @@ def _process(pid: int) -> tuple[str, int]:
 def _ancestors() -> Iterator[str]:
     pid = os.getppid()
     while pid > 1:
-        holder, pid = _process(pid)
+        holder, parent = _process(pid)
         yield holder
+        pid = parent or _parent_by_ps(pid)
+
+
+def _parent_by_ps(pid: int) -> int:
+    """Where there is no /proc. 0 if it cannot be found out."""
+    import subprocess
+
+    try:
+        done = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], check=True, capture_output=True)  # noqa: S607
+        return int(done.stdout)
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return 0
 
 
 class SavedLeases:
