@@ -83,7 +83,7 @@ PAGES: list[Page] = [
     # Read-only pages.
     *pages("team", "now", "contention", "activity", "owners", "stuck", "releases", "connect", access=Access.MEMBERS),
     *pages("live", access=Access.MEMBERS_ONLY),
-    *pages("tokens", "team-page", "system", "activity-new-count", access=Access.MEMBERS),
+    *pages("tokens", "team-page", "system", "activity-new-count", "tree", access=Access.MEMBERS),
     *pages("activity-export", access=Access.MEMBERS, method="POST", form={"format": "csv"}),
     *pages("event", access=Access.MEMBERS, arguments={"event_id": "{event}"}),
     *pages("lock", access=Access.MEMBERS, arguments=NAMED),
@@ -98,6 +98,8 @@ PAGES: list[Page] = [
     # For admins.
     *pages("issue-token", "team-activity", "new-invite", "new-space", "limits", "archive-space", access=Access.ADMINS),
     *pages("issue-token", "token-preview", "rename-team", "new-space", "limits", access=Access.ADMINS, method="POST"),
+    *pages("namespaces", access=Access.ADMINS),
+    *pages("namespaces", "namespaces-preview", access=Access.ADMINS, method="POST"),
     *pages("new-invite", access=Access.ADMINS, method="POST", form={"role": "viewer", "days": "7"}),
     *pages("archive-space", access=Access.ADMINS, method="POST", form={"typed_name": "main", "release": "on"}),
     *pages("restore-space", access=Access.ADMINS, arguments={"archived": "{archived}"}),
@@ -194,6 +196,7 @@ ENDPOINTS: list[Endpoint] = [
     Endpoint(route="locks/<lockname:name>/history", path="/locks/{lock}/history", scope=Scope.AUDIT_READ),
     Endpoint(route="locks/<lockname:name>/watch", path="/locks/{lock}/watch", scope=READ, streams=True),
     Endpoint(route="watch", path="/watch", scope=READ, streams=True),
+    Endpoint(route="locks/check", path="/locks/check", scope=READ),
     Endpoint(route="locks/check", path="/locks/check", method="POST", scope=READ, body={"names": ["new"]}),
     Endpoint(route="locks/claim-next", path="/locks/claim-next", method="POST", scope=WRITE, body={"names": ["new"]}),
     Endpoint(route="locks/acquire-all", path="/locks/acquire-all", method="POST", scope=WRITE, body={"names": ["new"]}),

@@ -50,7 +50,7 @@ def test_the_commands_of_the_readme_work(server, space):
     assert '"owner":"agent-7"' in output
 
 
-GUIDES = ["dashboard", "leases", "operation", "people", "tokens", "watching", "webhooks"]
+GUIDES = ["dashboard", "leases", "namespaces", "operation", "people", "tokens", "watching", "webhooks"]
 
 
 @pytest.mark.parametrize("document", [f"docs/{guide}.md" for guide in GUIDES])

@@ -99,6 +99,10 @@ class UsageFlusher:
             except (Unavailable, DatabaseError) as error:
                 _log.warning("usage could not be written", error=str(error))
                 connection.close()
+            except Exception:
+                # If the thread ended, nothing would be written any more.
+                _log.exception("usage could not be written")
+                connection.close()
 
 
 usage_flusher = UsageFlusher()

@@ -19,17 +19,21 @@ from locks.queue.singletons import wait_queue
 from locks.queue.wait_queue import ShuttingDown, WaitResult
 
 # Verdicts after which a request with `wait_seconds` joins the queue.
-NOT_ACQUIRED = frozenset({Verdict.HELD, Verdict.DELAYED})
+NOT_ACQUIRED = frozenset({Verdict.HELD, Verdict.DELAYED, Verdict.WAITING})
 
 _encode = msgspec.json.Encoder().encode
 _log = structlog.stdlib.get_logger(__name__)
 
 
-def wait_for_turn(request: requests.Acquire, *, wait_seconds: float) -> Resolve:
+def wait_for_turn(request: requests.Acquire, *, wait_seconds: float, waiter_id: int | None = None) -> Resolve:
+    """`waiter_id` is the place that the request has in the queue already."""
+
     async def resolve(receive: Receive) -> tuple[int, bytes]:
         waited = await _wait(
             receive,
-            lambda disconnected: wait_queue.acquire(request, wait_seconds=wait_seconds, disconnected=disconnected),
+            lambda disconnected: wait_queue.acquire(
+                request, wait_seconds=wait_seconds, disconnected=disconnected, waiter_id=waiter_id
+            ),
         )
         _count(waited, (waited.result,), name=request.name)
         message = responses.acquired(waited.result, waited_ms=waited.waited_ms, position=waited.position)

@@ -12,6 +12,7 @@ from locks.dashboard import event_text
 from locks.dashboard.durations import humanize, humanize_ms
 from locks.dashboard.metadata import chips
 from locks.dashboard.untrusted_text import visible
+from locks.engine.names import NAMESPACE
 
 register = template.Library()
 
@@ -35,6 +36,15 @@ def icon(name: str) -> SafeString:
 def isolated(text: str | None) -> SafeString:
     """A name, an owner or metadata, which may be of any direction and have hidden characters."""
     return format_html("<bdi>{}</bdi>", visible(text))
+
+
+@register.filter
+def lock_name(name: str) -> SafeString:
+    """A lock's name, with what may be its namespace set off quietly."""
+    namespace, colon, rest = name.partition(":")
+    if not colon or not NAMESPACE.match(name) or not rest:
+        return isolated(name)
+    return format_html('<bdi><span class="namespace">{}:</span>{}</bdi>', namespace, visible(rest))
 
 
 @register.filter

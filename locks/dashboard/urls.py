@@ -15,6 +15,7 @@ from locks.dashboard.invites import views as invites
 from locks.dashboard.live import live
 from locks.dashboard.lock import views as lock
 from locks.dashboard.mfa import views as mfa
+from locks.dashboard.namespaces import views as namespaces
 from locks.dashboard.now import views as now
 from locks.dashboard.owners import views as owners
 from locks.dashboard.reauthentication import views as reauthentication
@@ -24,6 +25,7 @@ from locks.dashboard.stuck import views as stuck
 from locks.dashboard.system import views as system
 from locks.dashboard.team import views as team
 from locks.dashboard.tokens import views as tokens
+from locks.dashboard.tree import views as tree
 from locks.dashboard.webhooks import views as webhooks
 
 
@@ -101,6 +103,9 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/team/invites/<int:invite_id>/revoke", invites.revoke, name="revoke-invite"),
     path("<slug:team>/<slug:space>/team/spaces/new", spaces.create, name="new-space"),
     path("<slug:team>/<slug:space>/team/limits", spaces.limits, name="limits"),
+    path("<slug:team>/<slug:space>/team/namespaces", namespaces.namespaces, name="namespaces"),
+    path("<slug:team>/<slug:space>/team/namespaces/preview", namespaces.preview, name="namespaces-preview"),
+    path("<slug:team>/<slug:space>/tree", tree.tree, name="tree"),
     path("<slug:team>/<slug:space>/team/archive", spaces.archive, name="archive-space"),
     path("<slug:team>/<slug:space>/team/restore/<slug:archived>", spaces.restore, name="restore-space"),
     path("<slug:team>/<slug:space>/connect", connect.connect, name="connect"),

@@ -18,15 +18,15 @@ from locks.engine import requests, results, statements
 from locks.engine.retry import MAX_ROUNDS, Operation, RetriesExhausted, encode
 from locks.engine.verdicts import Verdict
 
-# end_and_hand_over.sql has the first two as literals; a test compares them.
+# hand_to_first_waiter.sql and end_and_hand_over.sql have the first two as literals; a test compares them.
 HEARTBEAT_TIMEOUT_SECONDS = 0.9
 CLAIM_TIMEOUT_SECONDS = 0.7
 HEARTBEAT_SECONDS = 0.2
 
 
 def end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[list[results.EndedAndHandedOver]]:
-    """One statement, and others for locks whose queue a request joined meanwhile and for names of namespaces. Returns
-    results in batch order."""
+    """One statement, and others for locks that were bound meanwhile to a session that is newer and for names of
+    namespaces. Returns results in batch order."""
     rows = yield from _end_and_hand_over(batch)
     yield from _serve_spaces(rows, [request.name for request in batch])
     return rows
@@ -44,21 +44,17 @@ def _end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[li
             if row.verdict == Verdict.RETRY:
                 to_retry[row.index] = pending[row.index]
                 continue
-            decided.setdefault(row.index, row)
-            if row.joined_meanwhile and row.name in row.joined_meanwhile:
-                # The lease has ended; only the handover is left to do.
-                request = pending[row.index]
-                to_retry[row.index] = handover_request(request, request.name, space_id=request.space_id)
+            decided[row.index] = row
         if not to_retry:
             return [decided[index] for index in range(len(batch))]
         pending = to_retry
     raise RetriesExhausted(statements.END_AND_HAND_OVER.name)
 
 
-def handover_request(request: requests.Caller, name: str, *, space_id: int | None = None) -> requests.EndAndHandOver:
+def handover_request(request: requests.Caller, name: str) -> requests.EndAndHandOver:
     """Ends the lease of the name only if it is over, and hands the lock over."""
     return requests.EndAndHandOver(
-        digest=request.digest, channel=request.channel, request_id=request.request_id, name=name, space_id=space_id
+        digest=request.digest, channel=request.channel, request_id=request.request_id, name=name
     )
 
 
@@ -100,26 +96,24 @@ def end_session(request: requests.SessionRef) -> Operation[results.SessionEnded]
     session_end = requests.EndAndHandOver(**msgspec.structs.asdict(request), end_mode="session")
     row: results.EndedAndHandedOver
     (row,) = yield statements.END_AND_HAND_OVER, [encode([session_end])]
-    if row.joined_meanwhile and row.space_id is not None:
-        yield from hand_over_names(results.LockKey(row.space_id, name) for name in row.joined_meanwhile)
     yield from _serve_spaces([row])
     return results.SessionEnded(row.verdict, request.session_id, row.now, row.space_id, row.requests_per_second)
 
 
 def enqueue(batch: Sequence[requests.Enqueue]) -> Operation[list[results.Enqueued]]:
-    """An entry in the queue for each. If the verdict is `retry`, acquire has the answer."""
+    """A place in the queue for each. If the verdict is `retry`, acquire has the answer; if it is `row_locked`, the
+    request has to come back with its `waiter_id`; if the lock `is_free`, it has to be handed over."""
     for index, request in enumerate(batch):
         request.index = index
     rows: list[results.Enqueued] = yield statements.ENQUEUE, [encode(batch)]
-    for request, first in zip(batch, rows, strict=True):
-        row = first
-        while row.verdict in (Verdict.UNGUARDED, Verdict.ROW_MISSING):
-            if row.verdict == Verdict.ROW_MISSING:
-                yield statements.INSERT_MISSING, [encode({"digest": request.digest, "names": [request.name]})]
-            request.is_alone = True
-            (row,) = yield statements.ENQUEUE, [encode([request])]
-        rows[first.index] = row
-    return rows
+    missing = [batch[row.index] for row in rows if row.verdict == Verdict.ROW_MISSING]
+    if not missing:
+        return rows
+    for request in missing:
+        yield statements.INSERT_MISSING, [encode({"digest": request.digest, "names": [request.name]})]
+    inserted: list[results.Enqueued] = yield statements.ENQUEUE, [encode(missing)]
+    decided = [row for row in rows if row.verdict != Verdict.ROW_MISSING]
+    return sorted(decided + inserted, key=lambda row: row.index)
 
 
 def dequeue(waiters: Sequence[int], *, server_id: UUID | None = None) -> Operation[list[results.Dequeued]]:

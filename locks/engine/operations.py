@@ -147,7 +147,8 @@ def acquire_all(request: requests.AcquireAll) -> Operation[list[results.AcquireA
     for _round in range(MAX_ROUNDS):
         rows = yield statements.ACQUIRE_ALL, parameters
         if rows[0].verdict == Verdict.NEEDS_HANDOVER:
-            yield from end_and_hand_over([handover_request(request, row.name) for row in rows if row.is_blocking])
+            names = [row.name for row in rows if row.is_blocking or row.is_overlapped]
+            yield from end_and_hand_over([handover_request(request, name) for name in names])
         elif rows[0].verdict != Verdict.RETRY:
             return rows
     raise RetriesExhausted(statements.ACQUIRE_ALL.name)

@@ -41,9 +41,12 @@ class LeaseOptions(Caller, kw_only=True):
 
 
 class Acquire(LeaseOptions):
-    """`is_alone` in its batch, so that it may wait for the guard of a namespace. Set by the engine."""
+    """With `wait_ms` the request joins the queue, at that server process, if it does not get the lock. If it `is_alone`
+    in its batch, it may wait for the guard of a namespace; the engine sets that."""
 
     name: str
+    server_id: UUID | None = None
+    wait_ms: int | None = None
     is_alone: bool = False
 
 
@@ -65,17 +68,14 @@ class AcquireAll(LeaseOptions):
 
     names: list[str]
     handed_lease_id: UUID | None = None
-    # Of a request that has waited.
-    queue_seq: int | None = None
 
 
 class Enqueue(Acquire, kw_only=True):
     """An entry in the queue, at a server process. A request that has waited before keeps its `queue_seq`; one that
-    has lost its entry in the same queue sets `is_requeue`."""
+    has lost its entry in the same queue sets `is_requeue`. `waiter_id` is an entry that is not marked yet."""
 
-    server_id: UUID
-    wait_ms: int
     queue_seq: int | None = None
+    waiter_id: int | None = None
     is_requeue: bool = False
 
 

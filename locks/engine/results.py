@@ -30,6 +30,8 @@ class Acquired(msgspec.Struct):
     requests_per_second: int | None
     # Live leases of names that overlap, if the name is of a namespace and was not acquired.
     blocked_by: list[dict[str, Any]] | None = None
+    # The entry in the queue, if the request waits.
+    waiter_id: int | None = None
 
 
 class Claimed(msgspec.Struct):
@@ -52,7 +54,7 @@ class Claimed(msgspec.Struct):
 
 class AcquireAllRow(msgspec.Struct):
     """One name of an acquire-all. The verdict is the same for all of them, and so are `blocked_by`, the live leases of
-    other names that overlap, and `blocked_until`, the end of the cooldowns that do."""
+    other names that overlap, and `blocked_until`, the end of the cooldowns that do. `is_overlapped` says with which."""
 
     verdict: str
     name: str
@@ -71,6 +73,7 @@ class AcquireAllRow(msgspec.Struct):
     max_ttl_seconds: int | None
     max_metadata_length: int | None
     requests_per_second: int | None
+    is_overlapped: bool = False
     blocked_by: list[dict[str, Any]] | None = None
     blocked_until: datetime | None = None
 
@@ -156,9 +159,8 @@ class Listed(msgspec.Struct):
 
 
 class EndedAndHandedOver(msgspec.Struct):
-    """If the lease was released, the fields describe it. `joined_meanwhile` are the names, of the whole statement,
-    whose queue a request has joined meanwhile: they have to be handed over by another statement. So have
-    names of namespaces in `spaces_to_serve`."""
+    """If the lease was released, the fields describe it. Names of namespaces in `spaces_to_serve` may have to be handed
+    over by another statement."""
 
     index: int
     verdict: str
@@ -171,7 +173,6 @@ class EndedAndHandedOver(msgspec.Struct):
     expires_at: datetime
     available_at: datetime | None
     event_id: int | None
-    joined_meanwhile: list[str] | None
     spaces_to_serve: list[int] | None
     servers_notified: int
     now: datetime
@@ -183,15 +184,17 @@ ForceReleased: TypeAlias = EndedAndHandedOver
 
 
 class Enqueued(msgspec.Struct):
-    """An entry in the queue with its position, from 1. If the row was locked, there is no entry yet and only a
-    `queue_seq`. `replaced_waiter_id` is the entry of a first attempt, which this one has replaced."""
+    """An entry in the queue with its position, from 1. If the row was locked, the entry is not marked yet; a request
+    with an idempotency key may have no entry yet and only a `queue_seq`. `replaced_waiter_ids` are the entries of
+    earlier attempts, which this one has replaced. If the lock `is_free`, it has to be handed over."""
 
     index: int
     verdict: str
-    waiter_id: int
+    waiter_id: int | None
     queue_seq: int
-    replaced_waiter_id: int | None
+    replaced_waiter_ids: list[int] | None
     position: int
+    is_free: bool
     space_id: int | None
     now: datetime
 
@@ -230,7 +233,7 @@ class HeartbeatResult(msgspec.Struct):
     handed: int
 
 
-class LockKey(msgspec.Struct):
+class LockKey(msgspec.Struct, frozen=True):
     space_id: int
     name: str
 

@@ -36,6 +36,7 @@ _FILES = (
     "space_lacks_room",
     "lock_state",
     "queued_waiter",
+    "hand_to_first_waiter",
     "lock_row",
     "contains_pattern",
     "glob_pattern",

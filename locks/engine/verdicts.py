@@ -39,7 +39,7 @@ class Verdict(StrEnum):
     SUPERSEDED = "superseded"
     HANDOVER_EXPIRED = "handover_expired"
     UNKNOWN = "unknown"
-    ROW_LOCKED = "row_locked"  # another transaction is changing the lock: not in the queue yet
+    ROW_LOCKED = "row_locked"  # another transaction is changing the lock, which is not marked yet
     # Undecided, and nothing was changed: another snapshot is needed, the lock has to be handed over first, or the same
     # request is in progress on another connection. No operation returns these.
     RETRY = "retry"

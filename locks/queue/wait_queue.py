@@ -3,7 +3,9 @@ disconnects."""
 
 import asyncio
 import contextlib
+import itertools
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import UUID, uuid4
@@ -12,7 +14,7 @@ import msgspec
 
 from locks.engine import requests, results
 from locks.engine.execution import Unavailable
-from locks.engine.handover import delete_server, dequeue, end_and_hand_over, enqueue
+from locks.engine.handover import delete_server, dequeue, end_and_hand_over, enqueue, hand_over_names
 from locks.engine.operations import acquire, acquire_all
 from locks.engine.verdicts import Verdict
 from locks.queue.queue_worker import QueueWorker
@@ -52,17 +54,29 @@ class WaitResult(Generic[Result]):
 class PendingWaiter:
     # The lease that it was handed; None if its entry in the queue is gone.
     handover: "asyncio.Future[results.Handover | None]"
+    # Runs while the lock does not say yet that the request waits.
+    marking: "asyncio.Task[None] | None" = None
+
+    def shut_down(self) -> None:
+        if not self.handover.done():
+            self.handover.set_exception(ShuttingDown())
+            # A request that is leaving does not read it, and asyncio would log it as never retrieved.
+            self.handover.exception()
 
 
 class WaitQueue:
     def __init__(self) -> None:
         self.server_id: UUID = uuid4()
         self._waiters: dict[int, PendingWaiter] = {}
-        # Handed to a waiter that is not registered yet or any more: delivered to it, or returned.
-        self._unclaimed: dict[int, results.Handover] = {}
+        # Handed to a waiter that is not registered yet or any more: delivered to it, or returned. The number says which
+        # of the statements that let requests join began before: one of those may have given the waiter its place.
+        self._unclaimed: dict[int, tuple[int, results.Handover]] = {}
+        self._numbers = itertools.count()
+        self._joining: set[int] = set()
         self._arrivals: deque[tuple[requests.Enqueue, asyncio.Future[results.Enqueued]]] = deque()
         self._enqueue_task: asyncio.Task[None] | None = None
-        self._is_enqueuing = False
+        # Free locks with waiters, to be handed over.
+        self._free: set[results.LockKey] = set()
         self._is_closed = False
         self._connection = SharedConnection(purpose="wait queue", lock_timeout=LOCK_TIMEOUT)
         self._worker = QueueWorker(
@@ -73,18 +87,40 @@ class WaitQueue:
     def __len__(self) -> int:
         return len(self._waiters)
 
+    def wait_options(self, seconds: float) -> dict[str, Any]:
+        """The fields of a request that joins the queue in this process."""
+        return {"server_id": self.server_id, "wait_ms": round(max(seconds, 0) * 1000) + 1}
+
+    @contextlib.contextmanager
+    def joining(self) -> Iterator[None]:
+        """While a statement runs that may give requests their places. They have to be registered before another task
+        runs: until then, leases that are handed to them are kept."""
+        number = next(self._numbers)
+        self._joining.add(number)
+        try:
+            yield
+        finally:
+            self._joining.remove(number)
+
     async def acquire(
-        self, request: requests.Acquire, *, wait_seconds: float, disconnected: "asyncio.Future[None]"
-    ) -> WaitResult[results.Acquired]:
-        """For one name. Raises ClientDisconnected, ShuttingDown and Unavailable."""
+        self, request: requests.Acquire, *, wait_seconds: float, disconnected: "asyncio.Future[None]",
+        waiter_id: int | None = None,
+    ) -> WaitResult[results.Acquired]:  # fmt: skip
+        """For one name. `waiter_id` is the place that the request has already. Raises ClientDisconnected, ShuttingDown
+        and Unavailable."""
         timer = _Timer(wait_seconds)
-        queue_seq: int | None = None
+        queue_seq = waiter_id
+        request.server_id = request.wait_ms = None
+        if waiter_id is not None:
+            self._register(waiter_id)
         while True:
             entry = await self._enqueue(
-                request, timer, disconnected, queue_seq=queue_seq, is_requeue=queue_seq is not None
-            )
+                request, timer, disconnected, queue_seq=queue_seq, waiter_id=waiter_id,
+                is_requeue=waiter_id is None and queue_seq is not None,
+            )  # fmt: skip
+            waiter_id = None
             position = None
-            if entry.verdict == Verdict.WAITING:
+            if entry.waiter_id is not None:
                 queue_seq = entry.queue_seq
                 handover, position = await self._wait(entry, seconds=timer.remaining, disconnected=disconnected)
                 if handover is not None and handover.verdict == Verdict.ACQUIRED:
@@ -118,7 +154,11 @@ class WaitQueue:
             handed = None
             if rows[0].verdict != Verdict.HELD or timer.remaining <= 0:
                 return WaitResult(rows, timer.waited_ms, position)
-            blocking = min(row.name for row in rows if row.is_blocking)
+            names = [row.name for row in rows if row.is_blocking or row.is_overlapped]
+            if not names:
+                # What overlapped with them has ended a moment ago.
+                continue
+            blocking = min(names)
             entry = await self._enqueue(
                 _single(request, blocking), timer, disconnected, queue_seq=queue_seq, is_requeue=blocking == queued_for
             )
@@ -127,7 +167,7 @@ class WaitQueue:
             if entry.verdict == Verdict.IDEMPOTENCY_CONFLICT:
                 rows[0].verdict = entry.verdict
                 return WaitResult(rows, timer.waited_ms)
-            if entry.verdict == Verdict.WAITING:
+            if entry.waiter_id is not None:
                 queue_seq, queued_for = entry.queue_seq, blocking
                 handover, position = await self._wait(entry, seconds=timer.remaining, disconnected=disconnected)
                 if handover is not None and handover.verdict == Verdict.ACQUIRED:
@@ -145,10 +185,10 @@ class WaitQueue:
         """All requests leave the queue and get ShuttingDown."""
         self._is_closed = True
         for waiter in self._waiters.values():
-            if not waiter.handover.done():
-                waiter.handover.set_exception(ShuttingDown())
-                # A request that is leaving does not read it, and asyncio would log it as never retrieved.
-                waiter.handover.exception()
+            waiter.shut_down()
+        if self._enqueue_task is not None:
+            # Requests that are just joining get ShuttingDown from it.
+            await asyncio.wait({self._enqueue_task})
         await self._worker.stop()
         if self._worker.has_run:
             # If this fails, the missing heartbeats have the same effect.
@@ -159,15 +199,24 @@ class WaitQueue:
 
     async def _enqueue(
         self, request: requests.Acquire, timer: "_Timer", disconnected: "asyncio.Future[None]", *,
-        queue_seq: int | None, is_requeue: bool,
+        queue_seq: int | None, is_requeue: bool, waiter_id: int | None = None,
     ) -> results.Enqueued:  # fmt: skip
-        """Tries until the lock's row is not locked, or the time is up."""
+        """Tries until it has an entry, or another verdict than that the row is locked, or the time is up."""
         pause = MIN_PAUSE_SECONDS
         while True:
-            entry = await self._enqueue_in_batch(
-                request, seconds=timer.remaining, queue_seq=queue_seq, is_requeue=is_requeue
-            )
-            if entry.verdict != Verdict.ROW_LOCKED or timer.remaining <= 0:
+            try:
+                entry = await self._enqueue_in_batch(
+                    request, seconds=timer.remaining, queue_seq=queue_seq, waiter_id=waiter_id, is_requeue=is_requeue
+                )
+            except BaseException:
+                self._forget(waiter_id)
+                raise
+            if entry.verdict == Verdict.UNKNOWN:
+                # It was handed over already, or the queue worker's check finds that it is lost.
+                entry.waiter_id, entry.queue_seq = waiter_id, queue_seq or 0
+            elif entry.waiter_id is None:
+                self._forget(waiter_id)
+            if entry.verdict != Verdict.ROW_LOCKED or entry.waiter_id is not None or timer.remaining <= 0:
                 return entry
             queue_seq = entry.queue_seq
             await asyncio.wait({disconnected}, timeout=min(timer.remaining, pause))
@@ -176,53 +225,111 @@ class WaitQueue:
                 raise ClientDisconnected
 
     async def _enqueue_in_batch(
-        self, request: requests.Acquire, *, seconds: float, queue_seq: int | None, is_requeue: bool
+        self,
+        request: requests.Acquire,
+        *,
+        seconds: float,
+        queue_seq: int | None,
+        waiter_id: int | None,
+        is_requeue: bool,
     ) -> results.Enqueued:
+        if not self._is_closed:
+            await self._worker.ensure_running()
         if self._is_closed:
             raise ShuttingDown
-        await self._worker.ensure_running()
-        arrival = requests.Enqueue(
-            **msgspec.structs.asdict(request), server_id=self.server_id, wait_ms=round(max(seconds, 0) * 1000) + 1,
-            queue_seq=queue_seq, is_requeue=is_requeue,
-        )  # fmt: skip
+        options = msgspec.structs.asdict(request) | self.wait_options(seconds)
+        arrival = requests.Enqueue(**options, queue_seq=queue_seq, waiter_id=waiter_id, is_requeue=is_requeue)
+        return await asyncio.shield(self._arrive(arrival))
+
+    def _arrive(self, arrival: requests.Enqueue) -> "asyncio.Future[results.Enqueued]":
         entry: asyncio.Future[results.Enqueued] = asyncio.get_running_loop().create_future()
         self._arrivals.append((arrival, entry))
         if self._enqueue_task is None or self._enqueue_task.done():
             self._enqueue_task = asyncio.create_task(self._enqueue_arrivals())
-        return await asyncio.shield(entry)
+        return entry
 
     async def _enqueue_arrivals(self) -> None:
         """In batches: what arrives while a statement runs is in the next one."""
         while self._arrivals:
             batch = [self._arrivals.popleft() for _ in range(min(len(self._arrivals), MAX_BATCH_SIZE))]
-            self._is_enqueuing = True
             try:
-                rows = await self._connection.run(enqueue([arrival for arrival, _ in batch]))
+                if self._is_closed:
+                    raise ShuttingDown
+                with self.joining():
+                    rows = await self._connection.run(enqueue([arrival for arrival, _ in batch]))
             except Exception as error:
                 for _, entry in batch:
                     entry.set_exception(error)
+                    # That of a request which only had to be marked is not read.
+                    entry.exception()
                 continue
-            finally:
-                self._is_enqueuing = False
-            for (_, entry), row in zip(batch, rows, strict=True):
-                if row.verdict == Verdict.WAITING:
-                    self._register(row)
+            for (arrival, entry), row in zip(batch, rows, strict=True):
+                if row.waiter_id is not None:
+                    self._mark_replaced(row)
+                    if arrival.waiter_id is None:
+                        self._register(row.waiter_id)
+                    if row.verdict == Verdict.ROW_LOCKED:
+                        self._mark_later(arrival, row)
+                if row.is_free and row.space_id is not None:
+                    self._free.add(results.LockKey(row.space_id, arrival.name))
                 entry.set_result(row)
+            await self._hand_over_free()
 
-    def _register(self, row: results.Enqueued) -> None:
-        if row.replaced_waiter_id is not None:
-            # If the first attempt waits in another process, that process finds out by its own check.
-            self._mark_lost(row.replaced_waiter_id)
-        waiter = PendingWaiter(asyncio.get_running_loop().create_future())
-        self._waiters[row.waiter_id] = waiter
-        handover = self._unclaimed.pop(row.waiter_id, None)
+    async def _hand_over_free(self) -> None:
+        """Locks that were freed before their waiters were marked, and so handed to none. If this fails, the check of
+        the queue worker does it."""
+        if not self._free:
+            return
+        free, self._free = self._free, set()
+        with contextlib.suppress(Unavailable):
+            await self._connection.run(hand_over_names(free))
+
+    def _register(self, waiter_id: int) -> None:
+        waiter = self._waiters[waiter_id] = PendingWaiter(asyncio.get_running_loop().create_future())
+        _, handover = self._unclaimed.pop(waiter_id, (0, None))
         if handover is not None:
             waiter.handover.set_result(handover)
+        elif self._is_closed:
+            waiter.shut_down()
+
+    def _forget(self, waiter_id: int | None) -> None:
+        """A request that was registered and does not wait. A lease that it is handed all the same is returned."""
+        waiter = None if waiter_id is None else self._waiters.pop(waiter_id, None)
+        if waiter is not None and waiter.handover.done() and not waiter.handover.exception():
+            handover = waiter.handover.result()
+            if handover is not None:
+                self._deliver(handover)
+
+    def _mark_later(self, arrival: requests.Enqueue, row: results.Enqueued) -> None:
+        waiter = None if row.waiter_id is None else self._waiters.get(row.waiter_id)
+        if waiter is not None and waiter.marking is None and not self._is_closed:
+            waiter.marking = asyncio.create_task(self._mark(arrival, row))
+
+    def _mark_replaced(self, row: results.Enqueued) -> None:
+        """If an earlier attempt waits in another process, that process finds out by its own check."""
+        for replaced in row.replaced_waiter_ids or ():
+            self._mark_lost(replaced)
+
+    async def _mark(self, arrival: requests.Enqueue, entry: results.Enqueued) -> None:
+        """Until the lock says that the request waits: meanwhile it has its place, but the statement that frees the lock
+        hands it to none."""
+        assert entry.waiter_id is not None
+        arrival.waiter_id, arrival.queue_seq = entry.waiter_id, entry.queue_seq
+        pause = MIN_PAUSE_SECONDS
+        while entry.verdict == Verdict.ROW_LOCKED:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+            with contextlib.suppress(Unavailable):
+                entry = await asyncio.shield(self._arrive(arrival))
+        if entry.verdict not in (Verdict.WAITING, Verdict.UNKNOWN):
+            # Its entry was removed. If it is unknown, it was handed over, or the queue worker's check finds out.
+            self._mark_lost(arrival.waiter_id)
 
     async def _wait(
         self, entry: results.Enqueued, *, seconds: float, disconnected: "asyncio.Future[None]"
     ) -> tuple[results.Handover | None, int | None]:
         """What it was handed, or its position when the time was up, or neither if it has lost its entry."""
+        assert entry.waiter_id is not None
         waiter = self._waiters[entry.waiter_id]
         either: set[asyncio.Future[Any]] = {waiter.handover, disconnected}
         position: int | None = None
@@ -245,6 +352,8 @@ class WaitQueue:
             return (waiter.handover.result(), None) if is_taken else (None, position)
         finally:
             del self._waiters[entry.waiter_id]
+            if waiter.marking is not None:
+                waiter.marking.cancel()
             if not is_taken:
                 await self._return_delivered(waiter)
 
@@ -276,7 +385,7 @@ class WaitQueue:
             await self._end_leases(handover)
         except BaseException:
             # The queue worker tries again; otherwise the lock would stay held for its TTL.
-            self._unclaimed[handover.waiter_id] = handover
+            self._keep(handover)
             raise
 
     async def _end_leases(self, *handovers: results.Handover) -> None:
@@ -292,20 +401,25 @@ class WaitQueue:
             await self._connection.run(end_and_hand_over(batch))
 
     async def _return_unclaimed_leases(self) -> None:
-        """Not while requests are being enqueued: a lease may belong to one that is not registered yet."""
-        if self._is_enqueuing:
-            return
-        unclaimed, self._unclaimed = self._unclaimed, {}
+        """Not those that may belong to a request which is not registered yet."""
+        oldest = min(self._joining, default=None)
+        unclaimed = [handover for number, handover in self._unclaimed.values() if oldest is None or number < oldest]
+        for handover in unclaimed:
+            del self._unclaimed[handover.waiter_id]
         try:
-            await self._end_leases(*unclaimed.values())
+            await self._end_leases(*unclaimed)
         except BaseException:
-            self._unclaimed = unclaimed | self._unclaimed
+            for handover in unclaimed:
+                self._keep(handover)
             raise
+
+    def _keep(self, handover: results.Handover) -> None:
+        self._unclaimed[handover.waiter_id] = next(self._numbers), handover
 
     def _deliver(self, handover: results.Handover) -> None:
         waiter = self._waiters.get(handover.waiter_id)
         if waiter is None or waiter.handover.done():
-            self._unclaimed[handover.waiter_id] = handover
+            self._keep(handover)
         else:
             waiter.handover.set_result(handover)
 

@@ -43,9 +43,13 @@ def create(*, actor: Actor, by: User, team: Team, space: Space) -> Space:
 
 
 @transaction.atomic
-def change(*, actor: Actor, by: User, space: Space, changes: dict[str, Any]) -> bool:
-    """Takes effect with the next request: every statement reads the limits. False if nothing has changed."""
-    lock_team_as_admin(team=space.team, by=by)
+def change(*, actor: Actor, by: User | None, space: Space, changes: dict[str, Any]) -> bool:
+    """Takes effect with the next request: every statement reads the limits. False if nothing has changed.
+    `manage.py` has no user."""
+    if by is None:
+        Team.objects.select_for_update(no_key=True).get(pk=space.team_id)
+    else:
+        lock_team_as_admin(team=space.team, by=by)
     stored = Space.objects.get(pk=space.pk, archived_at=None)
     before = {field: getattr(stored, field) for field in changes}
     changed = {field: value for field, value in changes.items() if value != before[field]}

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from locks.api.errors import ApiError, internal_error, new_request_id, overloade
 from locks.api.limits import limits
 from locks.api.waiting import NOT_ACQUIRED, wait_for_turn
 from locks.engine.execution import Unavailable
+from locks.queue.singletons import wait_queue
 from octoadmin.batching.batcher import Batcher, Failed, RolledBack
 from octoadmin.batching.head import Fallback, Reason, RequestHead, Unauthenticated, parse_head
 from octoadmin.batching.operations import OPERATIONS, Operation, find_operation
@@ -110,14 +112,16 @@ class FastRequest:
         try:
             body = await self._read_body(head.content_length) if head.content_length else b""
             request, wait_seconds = self.route.operation.request(raw_name, head, self.request_id, body)
-            result = await self._run(request, head)
+            with wait_queue.joining() if wait_seconds else nullcontext():
+                result = await self._run(request, head)
+            # From here until the queue knows the request nothing is awaited.
             waits = wait_seconds > 0 and result.verdict in NOT_ACQUIRED
             space_id = result.space_id
             record_use(result, digest=head.token.digest, address=head.address, agent=head.user_agent, waits=waits)
             if waits:
                 kind = "waiting"
                 status = await send_deferred(
-                    wait_for_turn(request, wait_seconds=wait_seconds),
+                    wait_for_turn(request, wait_seconds=wait_seconds, waiter_id=result.waiter_id),
                     headers=self.route.headers(self.request_id, secure=head.secure),
                     receive=self.receive,
                     send=self.send,

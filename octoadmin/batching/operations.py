@@ -16,6 +16,7 @@ from locks.api.views import leases
 from locks.engine import requests, statements
 from locks.engine.names import VERBS, is_canonical
 from locks.engine.statements import Statement
+from locks.queue.singletons import wait_queue
 from octoadmin.batching.head import Fallback, Reason, RequestHead
 
 _ROOT = b"/locks/"
@@ -59,12 +60,14 @@ class Operation:
 
 def _acquire(name: str, head: RequestHead, request_id: str, body: bytes) -> tuple[Any, int]:
     message = _ACQUIRE.decode(body or b"{}")
+    wait_options = wait_queue.wait_options(message.wait_seconds) if message.wait_seconds else {}
     request = requests.Acquire(
         digest=head.token.hex_digest,
         request_id=request_id,
         address=head.address,
         name=name,
         **lease_options(message, idempotency_key=head.idempotency_key),
+        **wait_options,
     )
     return request, message.wait_seconds or 0
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from octoadmin.run.postgres import Cluster, stop
 from tests.servers import Api, RunningServer
+from tests.torture.installation import create_token
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -99,24 +99,6 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
         stop(database.process)
 
 
-def set_up(database: Database, server: RunningServer) -> str:
-    """Migrates, and issues a token through the command that people use."""
-    environment = os.environ | {"DATABASE_URL": server.database_url}
-    subprocess.run([sys.executable, "manage.py", "migrate", "--verbosity", "0"], env=environment, check=True)
-    with psycopg.connect(server.database_url) as connection:
-        connection.execute("INSERT INTO octo_team (slug, name) VALUES ('blue', 'Blue')")
-        connection.execute(
-            """
-            INSERT INTO octo_space (team_id, slug, name, default_ttl_seconds, max_ttl_seconds, max_metadata_length,
-                                    max_live_locks, max_waiters, max_waiters_per_name, octostore_compatibility,
-                                    allow_non_expiring_tokens)
-            SELECT id, 'main', 'Main', 60, 86400, 1024, 1000000, 10000, 1000, false, false FROM octo_team
-            """
-        )
-    issue = [sys.executable, "manage.py", "issue_token", "--team", "blue", "--name", "storm", "--quiet"]
-    return subprocess.run(issue, env=environment, check=True, capture_output=True, text=True).stdout.strip()
-
-
 def check(api: Api, storm: Storm) -> None:
     assert storm.held
     assert storm.released
@@ -147,7 +129,7 @@ def history_agrees(url: str) -> None:
 def test_acknowledged_claims_survive_the_death_of_server_and_database(database):
     server = RunningServer(database.cluster.conninfo(), {"OCTO_REQUESTS_PER_SECOND": "100000"})
     try:
-        token = set_up(database, server)
+        token = create_token(server.database_url)
         server.start()
         storm = Storm(server.port, token)
         for number, kill in enumerate((server.kill, database.kill)):

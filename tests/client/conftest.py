@@ -15,7 +15,7 @@ import pytest
 from octo import Client, names
 from tests import database
 from tests.client.command_line import CommandLine
-from tests.client.fault_proxy import FaultProxy
+from tests.fault_proxy import FaultProxy
 from tests.servers import PROJECT_DIR, RunningServer
 
 # It logs every request.

@@ -17,7 +17,7 @@ import pytest
 
 import octo
 from octo import Client
-from tests.client.fault_proxy import FAULTS
+from tests.fault_proxy import FAULTS
 from tests.servers import PROJECT_DIR
 
 SECONDS = float(os.environ.get("OCTO_FAULT_SECONDS", "20"))

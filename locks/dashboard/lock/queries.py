@@ -11,6 +11,7 @@ from locks.pagination import TimeCursor, encode
 from locks.services.lock_row import LockRow
 
 HOLDS = 25
+OVERLAPS = 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,23 @@ def ended_holds(
         "rows": limit,
     }
     return fetch("lock/ended_holds", Hold, parameters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overlap:
+    """A live lease (`lease`) or a waiter (`waiter`) of another name that overlaps."""
+
+    kind: str
+    name: str
+    owner: str
+    since: datetime
+
+
+def overlaps(*, space: Space, name: str) -> list[Overlap]:
+    """None for a plain name, without a query."""
+    if name.partition(":")[0] + ":" not in space.namespaces:
+        return []
+    return fetch("lock/overlaps", Overlap, {"space_id": space.pk, "name": name, "rows": OVERLAPS})
 
 
 def percentiles(holds: Sequence[Hold]) -> Percentiles | None:

@@ -6,7 +6,7 @@ from django.views.decorators.http import require_safe
 
 from locks.dashboard.access import SpaceContext, space_required
 from locks.dashboard.lock.ownership_timeline import MAX_HOLDS, SPANS, ownership_timeline
-from locks.dashboard.lock.queries import HOLDS, ended_holds, find_lock, has_history, percentiles
+from locks.dashboard.lock.queries import HOLDS, ended_holds, find_lock, has_history, overlaps, percentiles
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import waiters_of
@@ -23,6 +23,7 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
     row = find_lock(space=space, name=name)
     if row is None and not has_history(space=space, name=name):
         raise Http404
+    overlapping = overlaps(space=space, name=name)
     span = request.GET.get("span", "24h")
     if span not in SPANS:
         span = "24h"
@@ -40,6 +41,8 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
         "now": now,
         "max_hold_ends_at": row.max_hold_ends_at(space) if row else None,
         "waiters": waiters_of(space=space, names=[name])[name] if row and row.waiters else [],
+        "blocked_by": [overlap for overlap in overlapping if overlap.kind == "lease"],
+        "blocks": [overlap for overlap in overlapping if overlap.kind == "waiter"] if row and row.is_live else [],
         "timeline": ownership_timeline(ended=recent, current=row, now=now, span=span),
         "span": span,
         "spans": list(SPANS),

@@ -25,12 +25,15 @@
 -- Namespaces. A name of a namespace is granted only if `conflict` is null: octo_conflict (functions/namespaces.sql) takes the
 -- guard of the space, before any row is locked, and looks for other names that overlap. A plain name is not passed to it.
 --
+-- A request that waits (`wait_ms`) and does not get the lock has its place in the queue with this statement, in the order of
+-- the batch; the verdict is `waiting`. enqueue.sql says why no later request gets the lock first, and marks the lock.
+--
 -- In all CTEs the plain columns are the lease that is asked for and the held_ columns the one that the lock has. Every
 -- CTE carries what the later ones need: planned for few requests, joins between them would be nested loops.
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.request_id, request.channel, request.address, request.name, request.metadata,
-        request.lock_delay_seconds, request.session_id,
+        request.lock_delay_seconds, request.session_id, request.server_id, request.wait_ms,
         CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
@@ -40,7 +43,8 @@ WITH auth AS MATERIALIZED (
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, request_id text, channel text, address inet,
         name text COLLATE "C", ttl_seconds int, metadata text, owner text, lock_delay_seconds int,
-        session_id uuid, ephemeral boolean, idempotency_digest text, request_digest text, is_alone boolean
+        session_id uuid, ephemeral boolean, idempotency_digest text, request_digest text, is_alone boolean, server_id uuid,
+        wait_ms bigint
     )
     CROSS JOIN LATERAL octo_acquire_auth(
         request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
@@ -104,7 +108,8 @@ decision AS MATERIALIZED (
                 CASE WHEN state = 'needs_handover' THEN 'needs_handover' END
             WHEN lock.conflict IS NOT NULL THEN 'blocked'
             WHEN lock.available_at > clock.now THEN 'delayed'
-            WHEN lock.last_waiter_id IS NOT NULL THEN CASE WHEN state = 'needs_handover' THEN 'needs_handover' END
+            WHEN state = 'needs_handover' THEN 'needs_handover'
+            WHEN lock.last_waiter_id IS NOT NULL THEN NULL
             WHEN lock.session_expires_at <= clock.now THEN NULL
             WHEN lock.state NOT IN ('open', 'recognised') THEN NULL
             WHEN lock.space_is_full THEN 'space_full'
@@ -203,11 +208,33 @@ lease AS MATERIALIZED (
 ),
 finish AS MATERIALIZED (
     SELECT clock_timestamp() AS now, leases FROM (SELECT count(*) AS leases FROM lease) AS all_inserted
+),
+new_waiter AS MATERIALIZED (
+    SELECT in_order.*, nextval('octo_waiter_id_seq') AS waiter_id
+    FROM (
+        SELECT auth.*, decision.now
+        FROM auth
+        JOIN decision USING (index)
+        WHERE auth.wait_ms IS NOT NULL AND decision.verdict IN ('held', 'delayed', 'needs_handover')
+        ORDER BY auth.index
+    ) AS in_order
+),
+enqueued AS (
+    INSERT INTO octo_waiter (
+        id, queue_seq, space_id, name, server_id, token_id, session_id, bound_session_id, owner, metadata, ttl_seconds,
+        lock_delay_seconds, idempotency_digest, request_digest, request_id, channel, address, enqueued_at, deadline_at
+    )
+    SELECT
+        waiter_id, waiter_id, space_id, name, server_id, token_id, session_id, bound_session_id, owner, metadata,
+        ttl_seconds, lock_delay_seconds, idempotency_digest, request_digest, request_id, channel, address, now,
+        now + wait_ms * interval '1 millisecond'
+    FROM new_waiter
 )
 SELECT
     auth.index,
     CASE
         WHEN auth.refusal IS NOT NULL THEN auth.refusal
+        WHEN new_waiter.index IS NOT NULL THEN 'waiting'
         WHEN decision.verdict IN ('acquired', 'recognised') AND lease.expires_at > finish.now THEN decision.verdict
         WHEN decision.verdict IN ('held', 'idempotency_conflict') AND decision.effective_expires_at > finish.now
             THEN decision.verdict
@@ -239,9 +266,11 @@ SELECT
     auth.max_metadata_length,
     auth.requests_per_second,
     CASE WHEN decision.verdict IN ('held', 'blocked') AND auth.namespaces ? octo_namespace(auth.name)
-         THEN coalesce(decision.conflict -> 'blocked_by', '[]') END AS blocked_by
+         THEN coalesce(decision.conflict -> 'blocked_by', '[]') END AS blocked_by,
+    new_waiter.waiter_id
 FROM auth
 CROSS JOIN finish
 LEFT JOIN decision USING (index)
 LEFT JOIN lease USING (index)
+LEFT JOIN new_waiter USING (index)
 ORDER BY auth.index

@@ -18,7 +18,7 @@
 WITH auth AS MATERIALIZED (
     SELECT
         request.names, request.request_id, request.channel, request.address, request.metadata,
-        request.lock_delay_seconds, request.session_id, request.handed_lease_id, request.queue_seq,
+        request.lock_delay_seconds, request.session_id, request.handed_lease_id,
         CASE WHEN request.ephemeral THEN request.session_id END AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
@@ -26,7 +26,7 @@ WITH auth AS MATERIALIZED (
     FROM json_to_record($1::json) AS request (
         digest text, request_id text, channel text, address inet, names json, ttl_seconds int, metadata text,
         owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean, idempotency_digest text,
-        request_digest text, handed_lease_id uuid, queue_seq bigint
+        request_digest text, handed_lease_id uuid
     )
     CROSS JOIN LATERAL octo_acquire_auth(
         request.digest, NULL, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
@@ -66,11 +66,16 @@ blocked AS MATERIALIZED (
 ),
 conflict AS MATERIALIZED (
     SELECT octo_conflict(
-        auth.space_id, auth.namespaces, ARRAY(SELECT name FROM requested), true, auth.handed_lease_id, auth.queue_seq
-    ) AS conflict
+        auth.space_id, auth.namespaces, ARRAY(SELECT name FROM requested), true, auth.handed_lease_id) AS conflict
     FROM auth
     CROSS JOIN blocked
     WHERE NOT blocked.all_recognised AND (SELECT verdict IS NULL FROM refusal)
+),
+overlapped AS MATERIALIZED (
+    SELECT octo_blocked_names(auth.space_id, auth.namespaces, ARRAY(SELECT name FROM requested)) AS names
+    FROM auth
+    CROSS JOIN conflict
+    WHERE conflict.conflict IS NOT NULL
 ),
 room AS MATERIALIZED (
     SELECT
@@ -210,19 +215,18 @@ recorded AS (
 SELECT
     CASE
         WHEN refusal.verdict IS NOT NULL THEN refusal.verdict
-        WHEN blocked.needs_handover THEN 'needs_handover'
         WHEN conflict.conflict ->> 'verdict' = 'names_overlap' THEN 'names_overlap'
+        WHEN conflict.conflict ->> 'verdict' IN ('held', 'delayed') THEN 'held'
+        WHEN blocked.needs_handover THEN 'needs_handover'
         WHEN blocked.by_others THEN 'held'
-        WHEN conflict.conflict IS NOT NULL THEN
-            CASE WHEN conflict.conflict ->> 'verdict' = 'needs_handover' THEN 'needs_handover' ELSE 'held' END
+        WHEN conflict.conflict IS NOT NULL THEN 'needs_handover'
         WHEN room.is_full AND verdict.verdict IS NULL THEN 'space_full'
         ELSE coalesce(verdict.verdict, 'retry')
     END AS verdict,
     requested.name,
     CASE
-        WHEN blocked.needs_handover THEN snapshot.state = 'needs_handover'
-        WHEN NOT blocked.by_others AND conflict.conflict ->> 'verdict' = 'needs_handover'
-            THEN auth.namespaces ? octo_namespace(requested.name)
+        WHEN blocked.needs_handover AND coalesce(conflict.conflict ->> 'verdict', 'needs_handover') = 'needs_handover'
+            THEN snapshot.state = 'needs_handover'
         ELSE coalesce(
             coalesce(decision.state, snapshot.state) IN ('held', 'delayed')
             OR (decision.state = 'recognised' AND verdict.verdict = 'held'), false)
@@ -244,6 +248,7 @@ SELECT
     auth.max_ttl_seconds,
     auth.max_metadata_length,
     auth.requests_per_second,
+    coalesce((SELECT names ? requested.name FROM overlapped), false) AS is_overlapped,
     conflict.conflict -> 'blocked_by' AS blocked_by,
     (conflict.conflict ->> 'available_at')::timestamptz AS blocked_until
 FROM auth

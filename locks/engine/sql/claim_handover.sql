@@ -2,16 +2,18 @@
 --
 -- $1 is the server process. One row for each handover: `acquired`, or `handover_expired` if it is too late. The rows are
 -- locked first, then the clock is read, as in acquire.sql. The history has these leases already, so nothing is recorded. A
--- lock whose row is locked by another transaction is left for the next time, so that the others do not wait for it.
+-- lock whose row is locked by another transaction is left for the next time, so that the others do not wait for it. A
+-- request whose session is over gets nothing: a lease that is bound to it has ended, another expires unclaimed.
 WITH handed AS MATERIALIZED (
-    SELECT id, space_id, name, handed_lease_id, ttl_seconds, queue_seq
+    SELECT id, space_id, name, handed_lease_id, ttl_seconds, queue_seq, 
+        octo_effective_expiry('infinity', session_id) AS session_ends_at
     FROM octo_waiter
     WHERE server_id = $1::uuid AND handed_lease_id IS NOT NULL
 ),
 locked AS MATERIALIZED (
     SELECT
         handed.id AS waiter_id, handed.queue_seq, handed.ttl_seconds AS requested_ttl_seconds,
-        lock.lease_id IS NOT DISTINCT FROM handed.handed_lease_id AS is_own, lock.*
+        handed.session_ends_at, lock.lease_id IS NOT DISTINCT FROM handed.handed_lease_id AS is_own, lock.*
     FROM handed
     JOIN octo_lock AS lock ON lock.space_id = handed.space_id AND lock.name = handed.name
     ORDER BY lock.space_id, lock.name
@@ -23,7 +25,8 @@ clock AS MATERIALIZED (
 decision AS MATERIALIZED (
     SELECT
         locked.*, clock.now,
-        CASE WHEN locked.is_own AND locked.expires_at > clock.now THEN 'acquired' ELSE 'handover_expired' END AS verdict,
+        CASE WHEN locked.is_own AND least(locked.expires_at, locked.session_ends_at) > clock.now THEN 'acquired'
+             ELSE 'handover_expired' END AS verdict,
         -- A retry with the same idempotency key may have extended it already.
         greatest(locked.expires_at, octo_lease_expiry(
             clock.now, locked.requested_ttl_seconds, locked.acquired_at, space.max_hold_seconds)) AS new_expires_at

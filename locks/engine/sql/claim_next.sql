@@ -1,7 +1,8 @@
 -- Claim-next: acquires the first of the names that is free; a single row.
 --
 -- $1 is one requests.ClaimNext as JSON. A name whose row is locked by another transaction is skipped rather than waited
--- for, so many workers with the same list spread over it. FOR NO KEY UPDATE checks a row that changed since the snapshot
+-- for, so many workers with the same list spread over it. Such a name may stay free after all, for example if the sweep
+-- is recording the end of its last lease: it is passed over, as docs/leases.md says. FOR NO KEY UPDATE checks a row that changed since the snapshot
 -- again, with the clock of that moment. A name without a row is inserted. The verdict is `held` only if the snapshot
 -- shows no open name. If some are open and none could be acquired (all were skipped, acquired meanwhile or inserted first
 -- by another) the verdict is `retry`, with the name to wait for if the first of them has a row.

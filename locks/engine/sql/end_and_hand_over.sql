@@ -13,12 +13,10 @@
 -- in progress is waited for and counts, and a later one waits for this statement and finds the session over. So no session
 -- can be extended between the reading of the clock and the commit. The clock is read after that.
 --
--- Which waiter is next. `last_waiter_id` is read from the locked row, the queue from the snapshot. A request that joins the
--- queue locks the row first, and ids are assigned under that lock, so a waiter that the snapshot does not show has joined
--- later than all that it shows: the first one shown that is still there (FOR UPDATE skips deleted rows) is next. Only if the
--- snapshot shows no waiter and `last_waiter_id` has changed since, the name is returned in `joined_meanwhile` and has to be
--- handed over by another statement. A waiter counts as present while its server process sends heartbeats and its token and
--- session are valid. The heartbeat is compared with the start of the statement: after a wait, later ones are not known.
+-- Which waiter is next. octo_hand_to_first_waiter reads the queue after the lock was locked, with a snapshot of its own, so
+-- it sees every waiter whose place is committed and takes the first of them by `queue_seq`. It is called for locks whose
+-- row is marked (`last_waiter_id`), and for those that the snapshot shows a waiter of. A waiter that is neither has
+-- joined since the snapshot, is not marked yet, and hands the lock over itself when it is (enqueue.sql).
 --
 -- Namespaces. A name of a namespace (functions/namespaces.sql) is not handed over when it becomes free, but by a request that
 -- `serves_queue`, if it is the turn of its first waiter: octo_next_waiter takes the guard of the space, before any row is
@@ -65,15 +63,15 @@ WITH auth AS MATERIALIZED (
         ON session.id = request.session_id AND (request.digest IS NULL OR session.token_id = auth.token_id)
 ),
 snapshot AS MATERIALIZED (
-    SELECT auth.*, lock.id, lock.last_waiter_id
+    SELECT auth.*, lock.id
     FROM auth
     CROSS JOIN LATERAL (
-        SELECT id, last_waiter_id FROM octo_lock
+        SELECT id FROM octo_lock
         WHERE octo_lock.space_id = auth.space_id AND octo_lock.name = auth.name LIMIT 1
     ) AS lock
     WHERE CASE WHEN auth.refusal IS NULL THEN auth.end_mode IS DISTINCT FROM 'session' ELSE false END
     UNION ALL
-    SELECT auth.*, lock.id, lock.last_waiter_id
+    SELECT auth.*, lock.id
     FROM auth
     JOIN octo_lock AS lock ON lock.session_id = auth.session_id
     WHERE auth.refusal IS NULL AND lock.bound_session_id IS NOT NULL
@@ -81,7 +79,7 @@ snapshot AS MATERIALIZED (
 -- Each lock once, with the first request that names it.
 locked AS MATERIALIZED (
     SELECT
-        lock.*, first.last_waiter_id AS snapshot_last_waiter_id, first.channel AS first_channel,
+        lock.*, first.channel AS first_channel,
         first.request_id AS first_request_id, first.session_id AS ending_session_id, first.next_waiter_id
     FROM (SELECT DISTINCT ON (id) * FROM snapshot ORDER BY id, index) AS first
     JOIN octo_lock AS lock ON lock.id = first.id
@@ -202,8 +200,11 @@ ended AS MATERIALIZED (
 free_lock AS MATERIALIZED (
     SELECT
         id, space_id, name, now, team_id, archived_at, fencing_token, last_waiter_id, delay_seconds, has_ended,
-        is_namespaced, next_waiter_id,
-        last_waiter_id IS DISTINCT FROM snapshot_last_waiter_id AS was_joined,
+        is_namespaced, NOT is_namespaced OR next_waiter_id IS NOT NULL AS may_be_handed,
+        last_waiter_id IS NOT NULL OR next_waiter_id IS NOT NULL OR EXISTS (
+            SELECT FROM octo_waiter AS waiter
+            WHERE waiter.space_id = outcome.space_id AND waiter.name = outcome.name AND waiter.handed_lease_id IS NULL
+        ) AS may_have_waiters,
         CASE WHEN has_ended THEN octo_delay_end(ended_at, delay_seconds) ELSE available_at END AS available_at
     FROM outcome
     WHERE has_ended OR lease_id IS NULL
@@ -212,11 +213,13 @@ free_lock AS MATERIALIZED (
 handover AS MATERIALIZED (
     SELECT
         free_lock.id, free_lock.space_id, free_lock.name, free_lock.now, free_lock.team_id, free_lock.last_waiter_id,
-        free_lock.delay_seconds, free_lock.has_ended, free_lock.available_at, free_lock.was_joined,
+        free_lock.delay_seconds, free_lock.has_ended, free_lock.available_at, free_lock.is_open,
         free_lock.is_namespaced,
-        free_lock.last_waiter_id IS NOT NULL AND coalesce(free_lock.available_at <= free_lock.now, true) AS is_open,
+        -- Of a name whose turn it is not, waiters that are present stay in the queue.
+        CASE WHEN free_lock.is_open AND free_lock.is_namespaced AND first.waiter_id IS NULL THEN ARRAY(
+            SELECT present.id FROM octo_present_waiters(free_lock.space_id) AS present WHERE present.name = free_lock.name
+        ) ELSE '{}' END AS staying_ids,
         first.*,
-        CASE WHEN first.waiter_id IS NOT NULL THEN gen_random_uuid() END AS lease_id,
         CASE WHEN first.waiter_id IS NULL THEN free_lock.fencing_token
              ELSE octo_next_fencing_token(free_lock.fencing_token, free_lock.now) END AS fencing_token,
         octo_holder_id(first.public_id, first.session_id) AS holder_id,
@@ -225,40 +228,13 @@ handover AS MATERIALIZED (
         -- along with it, since the clock was read before all of them.
         CASE WHEN first.waiter_id IS NOT NULL
              THEN free_lock.now + interval '700 milliseconds' + interval '1 millisecond' * (
-                 SELECT count(*) - 1 FROM free_lock AS other
-                 WHERE other.last_waiter_id IS NOT NULL OR other.next_waiter_id IS NOT NULL) END AS expires_at
-    FROM free_lock
-    LEFT JOIN LATERAL (
-        SELECT
-            waiter.id AS waiter_id, waiter.server_id, waiter.token_id, waiter.session_id, waiter.bound_session_id,
-            waiter.owner, waiter.metadata, waiter.ttl_seconds, waiter.lock_delay_seconds, waiter.idempotency_digest,
-            waiter.request_digest, waiter.request_id, waiter.channel, waiter.address, waiter.enqueued_at,
-            token.public_id, token.name AS token_name
-        FROM octo_waiter AS waiter
-        JOIN octo_token AS token ON token.id = waiter.token_id
-        WHERE CASE WHEN free_lock.is_namespaced THEN waiter.id = free_lock.next_waiter_id
-                   ELSE free_lock.last_waiter_id IS NOT NULL END
-          AND coalesce(free_lock.available_at <= free_lock.now, true)
-          AND waiter.space_id = free_lock.space_id
-          AND waiter.name = free_lock.name
-          AND waiter.handed_lease_id IS NULL
-          AND waiter.deadline_at > free_lock.now
-          -- HEARTBEAT_TIMEOUT_SECONDS in locks/engine/handover.py.
-          AND EXISTS (
-              SELECT FROM octo_server_process AS server
-              WHERE server.id = waiter.server_id
-                AND server.last_heartbeat_at > statement_timestamp() - interval '900 milliseconds')
-          AND octo_token_is_valid(token.revoked_at, token.expires_at, free_lock.archived_at, free_lock.now)
-          AND 'locks:write' = ANY (token.scopes)
-          AND octo_name_matches_prefixes(waiter.name, token.prefixes)
-          AND (waiter.session_id IS NULL OR EXISTS (
-              SELECT FROM octo_session AS session
-              WHERE session.id = waiter.session_id AND session.ended_at IS NULL AND session.expires_at > free_lock.now
-                AND session.id IS DISTINCT FROM (SELECT id FROM ending_session)))
-        ORDER BY waiter.queue_seq, waiter.id
-        LIMIT 1
-        FOR UPDATE OF waiter
-    ) AS first ON true
+                 SELECT count(*) - 1 FROM free_lock AS other WHERE other.may_have_waiters) END AS expires_at
+    FROM (
+        SELECT *, may_have_waiters AND coalesce(available_at <= now, true) AS is_open FROM free_lock
+    ) AS free_lock
+    LEFT JOIN LATERAL octo_hand_to_first_waiter(
+        CASE WHEN free_lock.is_open AND free_lock.may_be_handed THEN free_lock.space_id END, free_lock.name, free_lock.now, free_lock.archived_at,
+        (SELECT id FROM ending_session)) AS first ON true
 ),
 -- The new lease where there is a waiter; all its columns are null where there is none.
 updated AS (
@@ -270,27 +246,23 @@ updated AS (
         idempotency_digest = new.idempotency_digest, request_digest = new.request_digest,
         next_sweep_at = new.expires_at, lock_delay_seconds = coalesce(new.lock_delay_seconds, new.delay_seconds),
         available_at = CASE WHEN new.waiter_id IS NULL THEN new.available_at END, updated_at = new.now,
-        -- Without a waiter that is present, and without one that joined since, there is no queue.
+        -- The queue may be longer than the waiter that got it. Without a waiter that is present there is no queue.
         last_waiter_id = CASE
-            WHEN new.waiter_id IS NOT NULL OR new.was_joined OR NOT new.is_open THEN new.last_waiter_id END
+            WHEN new.waiter_id IS NOT NULL THEN coalesce(new.last_waiter_id, new.waiter_id)
+            WHEN NOT new.is_open OR new.staying_ids <> '{}' THEN new.last_waiter_id END
     FROM handover AS new
-    WHERE lock.id = new.id AND (new.has_ended OR new.waiter_id IS NOT NULL OR new.is_open AND NOT new.was_joined)
-),
-handed AS (
-    UPDATE octo_waiter AS waiter SET handed_lease_id = handover.lease_id
-    FROM handover
-    WHERE waiter.id = handover.waiter_id
+    WHERE lock.id = new.id AND (new.has_ended OR new.is_open)
 ),
 -- Waiters that are gone, and those that did not claim the lease that they were handed.
 removed AS (
     DELETE FROM octo_waiter AS waiter
     USING (
-        SELECT space_id, name, NULL::uuid AS lease_id FROM handover
-        WHERE is_open AND NOT was_joined AND waiter_id IS NULL AND NOT is_namespaced
+        SELECT space_id, name, NULL::uuid AS lease_id, staying_ids FROM handover
+        WHERE is_open AND waiter_id IS NULL
         UNION ALL
-        SELECT space_id, name, lease_id FROM ended WHERE last_waiter_id IS NOT NULL OR is_namespaced
+        SELECT space_id, name, lease_id, '{}' FROM ended WHERE last_waiter_id IS NOT NULL
     ) AS gone
-    WHERE waiter.space_id = gone.space_id AND waiter.name = gone.name
+    WHERE waiter.id <> ALL (gone.staying_ids) AND waiter.space_id = gone.space_id AND waiter.name = gone.name
       AND waiter.handed_lease_id IS NOT DISTINCT FROM gone.lease_id
 ),
 ended_session AS (
@@ -399,10 +371,6 @@ SELECT
     lease.effective_expires_at AS expires_at,
     free_lock.available_at,
     recorded.id AS event_id,
-    (
-        SELECT array_agg(handover.name) FROM handover
-        WHERE handover.is_open AND handover.was_joined AND handover.waiter_id IS NULL
-    ) AS joined_meanwhile,
     (
         SELECT array_agg(DISTINCT space_id)
         FROM (

@@ -4,6 +4,7 @@ Each job has its own interval and share of the time. Without streams there is no
 """
 
 import asyncio
+import contextlib
 import time
 from typing import Any, Protocol
 
@@ -37,24 +38,29 @@ class Poller:
     def __init__(self) -> None:
         self._jobs: list[PollJob] = []
         self._task: asyncio.Task[None] | None = None
+        # Set when a stream was added, of the loop that the task runs on.
+        self._woken: asyncio.Event | None = None
 
     def register(self, *jobs: PollJob) -> None:
         self._jobs.extend(jobs)
 
     def ensure_running(self) -> None:
-        """To be called after a stream was added."""
+        """To be called after a stream was added. A job that was not needed before polls at once."""
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
+            self._woken = asyncio.Event()
+            self._task = asyncio.create_task(self._run(self._woken))
+        elif self._woken is not None:
+            self._woken.set()
 
     @property
     def _is_needed(self) -> bool:
         return any(job.is_needed for job in self._jobs)
 
-    async def _run(self) -> None:
+    async def _run(self, woken: asyncio.Event) -> None:
         while self._is_needed:
             try:
                 async with await connect(purpose="live") as connection:
-                    await self._poll_while_needed(connection)
+                    await self._poll_while_needed(connection, woken)
             except (psycopg.Error, Unavailable) as error:
                 _log.warning("the poller lost its database connection", error=str(error))
                 await asyncio.sleep(RECONNECT_SECONDS)
@@ -63,7 +69,7 @@ class Poller:
                 _log.exception("the poller failed")
                 await asyncio.sleep(RECONNECT_SECONDS)
 
-    async def _poll_while_needed(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    async def _poll_while_needed(self, connection: psycopg.AsyncConnection[Any], woken: asyncio.Event) -> None:
         due: dict[int, float] = {}
         while self._is_needed:
             for index, job in enumerate(self._jobs):
@@ -73,7 +79,9 @@ class Poller:
                     duration = time.monotonic() - started
                     due[index] = started + max(0.0 if more else job.seconds, duration / job.max_duty_cycle)
             next_due = min((due.get(index, 0.0) for index, job in enumerate(self._jobs) if job.is_needed), default=0.0)
-            await asyncio.sleep(max(0.0, next_due - time.monotonic()))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(woken.wait(), max(0.0, next_due - time.monotonic()))
+            woken.clear()
 
 
 # The one of this process.

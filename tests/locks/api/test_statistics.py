@@ -7,8 +7,9 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import Sum
 
+from locks.api import usage_flusher as usage_flusher_module
 from locks.api.usage_counters import usage_counters
-from locks.api.usage_flusher import usage_flusher
+from locks.api.usage_flusher import UsageFlusher, usage_flusher
 from locks.engine.execution import run
 from locks.engine.maintenance import sweep
 from locks.events.history.histogram import bucket_of, percentile
@@ -171,3 +172,20 @@ def test_a_percentile_is_right_to_within_a_tenth() -> None:
         assert percentile(counts, share) == pytest.approx(share * 10_000, rel=0.1)
     assert percentile({}, 0.5) is None
     assert timedelta(milliseconds=percentile({0: 1}, 1.0) or 0) < timedelta(milliseconds=2)
+
+
+def test_an_unforeseen_error_does_not_end_the_thread_that_writes_usage(monkeypatch, capsys) -> None:
+    class FailsOnce(UsageFlusher):
+        flushes = 0
+        flushed_again = threading.Event()
+
+        def flush(self) -> None:
+            self.flushes += 1
+            if self.flushes == 1:
+                raise ZeroDivisionError
+            self.flushed_again.set()
+
+    monkeypatch.setattr(usage_flusher_module, "FLUSH_SECONDS", 0.01)
+    flusher = FailsOnce()
+    flusher.start()
+    assert flusher.flushed_again.wait(20)

@@ -38,5 +38,7 @@ QUERY_COUNTS = {
     "account, every way in": 7,  # second factors, connected accounts, recovery codes left
     "webhooks": SHELL + 1,
     "a webhook": SHELL + 3,  # the webhook, its deliveries, their attempts
+    "namespaces": SHELL + 1,  # held leases that overlap
+    "tree": SHELL + 1,
     "limits": SHELL + 2,  # the space as it is stored, what is held
 }

@@ -76,6 +76,8 @@ def webhook(space):
         ("webhooks", "webhooks", {}),
         ("a webhook", "webhooks/{webhook}", {}),
         ("limits", "team/limits", {}),
+        ("namespaces", "team/namespaces", {}),
+        ("tree", "tree", {}),
     ],
 )
 def test_pages_run_a_fixed_number_of_queries(

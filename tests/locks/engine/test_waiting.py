@@ -2,6 +2,7 @@
 
 import contextlib
 from datetime import timedelta
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -18,6 +19,7 @@ from locks.engine.handover import (
     dequeue,
     enqueue,
     hand_over_free_names,
+    hand_over_names,
     server_heartbeat,
 )
 from locks.engine.maintenance import purge_waiters, sweep, sweep_sessions
@@ -57,6 +59,9 @@ class WaitingServer:
                 " WHERE id = %s",
                 [self.id],
             )
+            cursor.execute(
+                "UPDATE octo_waiter SET enqueued_at = enqueued_at - interval '1 second' WHERE server_id = %s", [self.id]
+            )
 
 
 @pytest.fixture
@@ -89,10 +94,22 @@ class TestEnqueue:
         assert [entry.position for entry in run(enqueue(waits))] == [1, 2, 3]
         assert list(Waiter.objects.order_by("queue_seq").values_list("owner", flat=True)) == ["a", "b", "c"]
 
-    def test_a_free_lock_is_not_waited_for(self, server, held):
+    def test_a_lock_that_became_free_is_reported_and_handed_over_by_the_caller(self, server, held):
         server.engine.release("deploy", held.lease_id)
-        assert server.enqueue().verdict == "retry"
+        entry = server.enqueue(owner="a")
+        assert (entry.verdict, entry.is_free) == ("waiting", True)
         assert server.enqueue("never").verdict == "retry"
+        run(hand_over_names([results.LockKey(entry.space_id, "deploy")]))
+        assert [handed.owner for handed in server.claim_handovers()] == ["a"]
+
+    def test_two_requests_with_one_key_in_a_batch_have_one_entry(self, server, held):
+        key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+        first, second = run(enqueue([server.wait(owner="a", **key) for _ in range(2)]))
+        assert (first.verdict, second.verdict, second.waiter_id) == ("waiting", "row_locked", None)
+        assert Waiter.objects.get().pk == first.waiter_id
+        again = server.enqueue(owner="a", queue_seq=second.queue_seq, **key)
+        assert (again.replaced_waiter_ids, again.queue_seq) == ([first.waiter_id], first.queue_seq)
+        assert Waiter.objects.get().pk == again.waiter_id
 
     def test_a_delayed_lock_is_waited_for(self, server):
         lease = server.engine.acquire("deploy", lock_delay_seconds=60)
@@ -117,9 +134,9 @@ class TestEnqueue:
         server.enqueue(owner="b")
         other = WaitingServer(server.engine)
         again = other.enqueue(owner="a", **key)
-        assert (again.verdict, again.replaced_waiter_id, again.queue_seq) == (
+        assert (again.verdict, again.replaced_waiter_ids, again.queue_seq) == (
             "waiting",
-            first.waiter_id,
+            [first.waiter_id],
             first.queue_seq,
         )
         assert other.enqueue(owner="a", **{**key, "request_digest": "cc" * 32}).verdict == "idempotency_conflict"
@@ -156,8 +173,12 @@ class TestEnqueue:
 
 def test_a_waiter_that_disappeared_costs_less_than_two_seconds():
     assert HEARTBEAT_TIMEOUT_SECONDS + CLAIM_TIMEOUT_SECONDS + HEARTBEAT_SECONDS <= 1.8
-    for seconds in (HEARTBEAT_TIMEOUT_SECONDS, CLAIM_TIMEOUT_SECONDS):
-        assert statements.END_AND_HAND_OVER.sql.count(f"interval '{round(seconds * 1000)} milliseconds'") == 1
+    hand_to_first_waiter = (Path(statements.__file__).parent / "sql/functions/hand_to_first_waiter.sql").read_text()
+    for sql, seconds in (
+        (hand_to_first_waiter, HEARTBEAT_TIMEOUT_SECONDS),
+        (statements.END_AND_HAND_OVER.sql, CLAIM_TIMEOUT_SECONDS),
+    ):
+        assert sql.count(f"interval '{round(seconds * 1000)} milliseconds'") == 1
 
 
 class TestHandover:

@@ -5,8 +5,16 @@ from uuid import uuid4
 import pytest
 from django.db import transaction
 
+from locks.engine import results
 from locks.engine.execution import run
-from locks.engine.handover import delete_server, dequeue, enqueue, hand_over_free_names, server_heartbeat
+from locks.engine.handover import (
+    delete_server,
+    dequeue,
+    enqueue,
+    hand_over_free_names,
+    hand_over_names,
+    server_heartbeat,
+)
 from locks.engine.maintenance import purge_waiters, sweep, sweep_sessions
 from locks.events.history.verification import verify
 from locks.models import Event, Lock, Waiter
@@ -41,23 +49,104 @@ def test_a_release_that_waited_for_a_request_to_join_hands_over_to_it(server, he
     assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
 
-def test_a_request_that_joins_during_a_release_gets_row_locked_and_then_the_free_lock(server, held, other):
+@pytest.fixture
+def joins_while_locked(server, other):
+    """Joins the queue while another transaction is changing the lock: it has its place, but the lock is not marked."""
+
+    def joins_while_locked(owner: str = "a", **terms) -> results.Enqueued:
+        with transaction.atomic():
+            Lock.objects.select_for_update(no_key=True).get(name="deploy")
+            entry = other.start(server.enqueue, owner=owner, **terms).result(MAX_WAIT)
+        assert entry.verdict == "row_locked"
+        return entry
+
+    return joins_while_locked
+
+
+def test_a_request_that_joins_during_a_release_is_handed_the_lock_when_it_is_marked(server, held, other):
     with transaction.atomic():
         server.engine.release("deploy", held.lease_id)
         joins = other.start(server.enqueue, owner="a").result(MAX_WAIT)
-    assert (joins.verdict, joins.waiter_id) == ("row_locked", None)
-    assert server.enqueue(owner="a", queue_seq=joins.queue_seq).verdict == "retry"
-    assert not Waiter.objects.exists()
+    assert joins.verdict == "row_locked"
+    marked = server.enqueue(owner="a", queue_seq=joins.queue_seq, waiter_id=joins.waiter_id)
+    assert (marked.verdict, marked.waiter_id, marked.is_free) == ("waiting", joins.waiter_id, True)
+    run(hand_over_names([results.LockKey(marked.space_id, "deploy")]))
+    assert [handed.owner for handed in server.claim_handovers()] == ["a"]
 
 
-def test_a_request_that_met_a_locked_row_keeps_its_position(server, held, other):
-    with transaction.atomic():
-        Lock.objects.select_for_update(no_key=True).get(name="deploy")
-        first = other.start(server.enqueue, owner="a").result(MAX_WAIT)
-    assert server.enqueue(owner="b").position == 1
-    assert server.enqueue(owner="a", queue_seq=first.queue_seq).position == 1
+def test_a_request_that_met_a_locked_row_has_its_place_at_once(server, held, joins_while_locked):
+    first = joins_while_locked()
+    assert server.enqueue(owner="b").position == 2
     server.engine.release("deploy", held.lease_id)
     assert [handed.owner for handed in server.claim_handovers()] == ["a"]
+    marked = server.enqueue(owner="a", queue_seq=first.queue_seq, waiter_id=first.waiter_id)
+    assert (marked.verdict, marked.is_free) == ("unknown", False)
+
+
+@pytest.mark.parametrize("take", ["acquire", "claim_next", "acquire_all"])
+def test_a_new_request_does_not_overtake_a_waiter_that_is_not_marked(server, held, joins_while_locked, take):
+    joins_while_locked()
+    server.engine.release("deploy", held.lease_id)
+    assert Lock.objects.get(name="deploy").last_waiter_id is None
+    newcomer = getattr(server.engine, take)("deploy" if take == "acquire" else ["deploy"], owner="newcomer")
+    assert {row.verdict for row in (newcomer if isinstance(newcomer, list) else [newcomer])} == {"held"}
+    assert [handed.owner for handed in server.claim_handovers()] == ["a"]
+
+
+def test_a_handover_goes_to_a_senior_that_came_back_while_it_waited_for_the_lock(server, held, other):
+    """The snapshot of the release shows only the second; the first had lost its entry and has returned to its place."""
+    first = server.enqueue(owner="first")
+    server.enqueue(owner="second")
+    run(dequeue([first.waiter_id]))
+    with transaction.atomic():
+        Lock.objects.select_for_update(no_key=True).get(name="deploy")
+        release = other.run_blocked(server.engine.release, "deploy", held.lease_id)
+        server.enqueue(owner="first", queue_seq=first.queue_seq, is_requeue=True)
+    release.result(MAX_WAIT)
+    assert [handed.owner for handed in server.claim_handovers()] == ["first"]
+
+
+def test_a_retry_replaces_a_first_attempt_that_is_not_marked(server, held, joins_while_locked):
+    key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+    first = joins_while_locked(**key)
+    server.enqueue(owner="b")
+    retry = joins_while_locked(**key)
+    marked = server.enqueue(owner="a", queue_seq=retry.queue_seq, waiter_id=retry.waiter_id, **key)
+    assert (marked.verdict, marked.replaced_waiter_ids, marked.queue_seq) == (
+        "waiting",
+        [first.waiter_id],
+        first.queue_seq,
+    )
+    late = server.enqueue(owner="a", queue_seq=first.queue_seq, waiter_id=first.waiter_id, **key)
+    assert late.verdict == "unknown"
+    server.engine.release("deploy", held.lease_id)
+    assert [handed.waiter_id for handed in server.claim_handovers()] == [retry.waiter_id]
+
+
+def test_a_first_attempt_that_is_marked_after_its_retry_is_superseded(server, held, joins_while_locked):
+    key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+    first, retry = joins_while_locked(**key), joins_while_locked(**key)
+    late = server.enqueue(owner="a", queue_seq=first.queue_seq, waiter_id=first.waiter_id, **key)
+    assert late.verdict == "superseded"
+    assert Waiter.objects.get().pk == retry.waiter_id
+
+
+def test_a_waiter_that_is_marked_during_its_handover_is_still_handed_the_lock(server, held, joins_while_locked):
+    key = {"idempotency_digest": "aa" * 32, "request_digest": "bb" * 32}
+    first = joins_while_locked(**key)
+    server.enqueue(owner="b")
+    server.engine.release("deploy", held.lease_id)
+    marked = server.enqueue(owner="a", queue_seq=first.queue_seq, waiter_id=first.waiter_id, **key)
+    assert (marked.verdict, marked.is_free) == ("waiting", False)
+    assert [handed.owner for handed in server.claim_handovers()] == ["a"]
+
+
+def test_a_claim_for_a_session_that_is_over_gets_nothing(server, held):
+    session = server.engine.open_session().session_id
+    server.enqueue(owner="a", session_id=session, ephemeral=False)
+    server.engine.release("deploy", held.lease_id)
+    server.engine.end_session(session)
+    assert [handed.verdict for handed in server.claim_handovers()] == ["handover_expired"]
 
 
 def test_a_locked_row_does_not_block_the_other_requests_of_the_batch(server, held, other):

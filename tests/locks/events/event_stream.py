@@ -64,5 +64,6 @@ class EventStream:
                             fields.get("event", "message"), json.loads(fields["data"]), fields.get("id")
                         )
                     fields = {}
-        except (OSError, http.client.HTTPException):
+        except (OSError, http.client.HTTPException, AttributeError):
+            # AttributeError: another thread has closed it.
             return

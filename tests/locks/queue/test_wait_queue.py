@@ -1,6 +1,7 @@
 """The wait queue of a process, by itself: cases that cannot be timed from outside."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import threading
@@ -20,11 +21,11 @@ from locks.events.history.verification import verify
 from locks.models import Event, Lock
 from locks.queue import shared_connection
 from locks.queue import wait_queue as wait_queue_module
-from locks.queue.wait_queue import ClientDisconnected, WaitQueue
+from locks.queue.wait_queue import ClientDisconnected, ShuttingDown, WaitQueue
 from tests import database
 from tests.conftest import issue
 from tests.locks.engine.concurrent_session import ConcurrentSession, concurrent_session
-from tests.polling import async_until
+from tests.polling import async_until, until
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -190,7 +191,7 @@ def test_a_locked_row_does_not_block_requests_for_other_names(
             other = asyncio.create_task(
                 queue.acquire(request_for("other", owner="other"), wait_seconds=30, disconnected=connected())
             )
-            await async_until(lambda: queued_owners() == ["other"])
+            await async_until(lambda: sorted(queued_owners()) == ["other", "waiter"])
             assert (await blocked).result.verdict == "held"
         other.cancel()
 
@@ -243,16 +244,19 @@ def deliver_while_it_leaves(hold_lock, backends, queued_owners, monkeypatch):
     monkeypatch.setattr(wait_queue_module, "LOCK_TIMEOUT", f"{MAX_WAIT}s")
     monkeypatch.setattr(shared_connection, "STATEMENT_TIMEOUT", MAX_WAIT)
     release_lock = hold_lock()
-    commits = threading.Event()
+    released, commits = threading.Event(), threading.Event()
 
     def hand_over() -> None:
         with transaction.atomic():
             release_lock()
+            released.set()
             commits.wait(MAX_WAIT)
 
-    async def deliver() -> None:
+    async def deliver(leave: Callable[[], Any]) -> None:
         handing = asyncio.create_task(asyncio.to_thread(in_thread(hand_over)))
         try:
+            await async_until(released.is_set)
+            leave()
             await async_until(lambda: backends(waiting=True))
             with frozen(*backends()):
                 commits.set()
@@ -271,8 +275,7 @@ def test_a_lease_delivered_while_the_client_disconnects_is_returned(
         disconnected = connected()
         acquiring = asyncio.create_task(queue.acquire(request_for(), wait_seconds=30, disconnected=disconnected))
         await async_until(queued_owners)
-        asyncio.get_running_loop().call_later(0.1, disconnected.set_result, None)
-        await deliver_while_it_leaves()
+        await deliver_while_it_leaves(lambda: disconnected.set_result(None))
         with pytest.raises(ClientDisconnected):
             await acquiring
 
@@ -299,6 +302,69 @@ def test_a_lease_delivered_to_a_client_that_has_just_disconnected_is_returned(re
 
     with_queue(scenario)
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
+
+
+@pytest.mark.usefixtures("_long_timeouts")
+def test_a_request_that_joins_while_the_queue_is_closed_is_told_so(
+    request_for, hold_lock, queued_owners, observer_connection
+):
+    """Its statement runs, and waits, while all others are told."""
+    hold_lock()
+
+    async def scenario(queue: WaitQueue) -> None:
+        first = asyncio.create_task(queue.acquire(request_for(), wait_seconds=30, disconnected=connected()))
+        await async_until(lambda: len(queue) == 1)
+        with observer_connection.transaction():
+            observer_connection.execute("LOCK TABLE octo_waiter IN SHARE MODE")
+            joining = asyncio.create_task(queue.acquire(request_for(), wait_seconds=30, disconnected=connected()))
+            await asyncio.to_thread(wait_for_blocked, observer_connection)
+            closing = asyncio.create_task(queue.close())
+            with pytest.raises(ShuttingDown):
+                await first
+        await closing
+        with pytest.raises(ShuttingDown):
+            await joining
+        with pytest.raises(ShuttingDown):
+            await queue.acquire(request_for(), wait_seconds=30, disconnected=connected())
+
+    with_queue(scenario)
+    assert queued_owners() == []
+
+
+def test_a_lease_handed_to_a_request_whose_first_statement_still_runs_is_kept_for_it(request_for, hold_lock, digest):
+    """The place was committed, and the lock handed over and claimed, before the process has read which place it is."""
+    release_lock = hold_lock()
+
+    async def scenario(queue: WaitQueue) -> None:
+        other = asyncio.create_task(
+            queue.acquire(request_for(owner="other"), wait_seconds=30, disconnected=connected())
+        )
+        await async_until(lambda: len(queue) == 1)
+        with queue.joining():
+            request = request_for("deploy", owner="joins")
+            for option, value in queue.wait_options(30).items():
+                setattr(request, option, value)
+            (placed,) = await asyncio.to_thread(in_thread(lambda: run(acquire([request]))))
+            assert placed.verdict == "waiting"
+            other.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await other
+            await asyncio.to_thread(in_thread(release_lock))
+            await async_until(lambda: queue._unclaimed)
+            # A few ticks of the queue worker.
+            await asyncio.sleep(0.5)
+        got = await queue.acquire(request, wait_seconds=30, disconnected=connected(), waiter_id=placed.waiter_id)
+        assert (got.result.verdict, got.result.owner) == ("acquired", "joins")
+
+    with_queue(scenario)
+    assert run(verify()).contradictions == []
+
+
+def wait_for_blocked(observer: psycopg.Connection[Any]) -> None:
+    query = (
+        "SELECT 1 FROM pg_stat_activity WHERE application_name = 'octoadmin wait queue' AND wait_event_type = 'Lock'"
+    )
+    until(lambda: observer.execute(query).fetchall())
 
 
 def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:

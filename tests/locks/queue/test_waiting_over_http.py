@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.handover import HEARTBEAT_TIMEOUT_SECONDS, enqueue
-from locks.models import Event, ServerProcess, Space, StatsMinute, Team, Waiter
+from locks.models import Event, Lock, ServerProcess, Space, StatsMinute, Team, Waiter
 from locks.models.token import PRESETS
 from tests import database
 from tests.conftest import issue
@@ -70,10 +70,12 @@ class HeldLock:
         return request
 
     def enqueue(self, owner, name="", **terms):
-        """Returns when it is in the queue."""
+        """Returns when it is in the queue and the lock says so."""
         before = self.waiters(name).count()
         request = self.waits(owner, name, **terms)
         until(lambda: self.waiters(name).count() > before)
+        newest = self.waiters(name).latest("id").pk
+        until(Lock.objects.filter(name=f"{self.name}{name}", last_waiter_id__gte=newest).exists)
         return request
 
     def acquire_all(self, *names, key=None, **terms):
@@ -299,6 +301,7 @@ def test_waiters_of_a_server_that_stalled_return_to_their_positions(lock, key):
     with running_server(os.environ["DATABASE_URL"]) as other:
         waiter = lock.enqueue("patient", server=other, key=key)
         stalled = ServerProcess.objects.filter(pk=lock.waiters().get().server_id)
+        until(stalled.exists)
         os.killpg(other.process.pid, signal.SIGSTOP)
         try:
             until(

@@ -11,9 +11,9 @@ from django.db import connection
 from locks.models import Event, Lock, Space
 from octoadmin.batching import batcher, reconnecting
 from tests.conftest import issue
+from tests.fault_proxy import PostgresProxy
 from tests.octoadmin.batching.both_paths import TEST_SECONDS, Paths, counted, on_paths, row_locked, until_blocked
 from tests.octoadmin.http_client import Reply, connected, head_of, read_reply
-from tests.octoadmin.postgres_proxy import PostgresProxy
 
 pytestmark = pytest.mark.usefixtures("committed")
 

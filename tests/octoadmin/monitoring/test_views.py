@@ -21,7 +21,7 @@ from locks.models.space import SpaceUsage
 from locks.models.stats import StatsMinute
 from locks.system_state.counters import latest, latest_totals
 from tests.conftest import issue
-from tests.octoadmin.postgres_proxy import PostgresProxy
+from tests.fault_proxy import PostgresProxy
 from tests.servers import Api, running_server
 
 PROBES = ("/health", "/status", "/metrics")

@@ -34,6 +34,12 @@ CREATE FUNCTION octo_lock_snapshot(
             WHEN octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds) > clock_timestamp()
                 THEN 'delayed'
             WHEN lock.last_waiter_id IS NOT NULL THEN 'needs_handover'
+            -- A request that joins the queue while the row is locked has its place before the row says so.
+            WHEN EXISTS (
+                SELECT FROM octo_waiter
+                WHERE octo_waiter.space_id = octo_lock_snapshot.space AND octo_waiter.name = octo_lock_snapshot.name
+                  AND octo_waiter.handed_lease_id IS NULL
+            ) THEN 'needs_handover'
             ELSE 'open'
         END
     FROM (SELECT) AS request

@@ -49,7 +49,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     ) AS overlapping (low, high, covers)
 $$;
 
--- The requests that wait in a space and can be handed a lock, as in end_and_hand_over.sql.
+-- The requests that wait in a space and can be handed a lock, by the rules of octo_hand_to_first_waiter.
 CREATE FUNCTION octo_present_waiters(space bigint) RETURNS SETOF octo_waiter LANGUAGE sql STABLE AS $$
     SELECT waiter.*
     FROM octo_waiter AS waiter
@@ -58,10 +58,9 @@ CREATE FUNCTION octo_present_waiters(space bigint) RETURNS SETOF octo_waiter LAN
     WHERE waiter.space_id = octo_present_waiters.space
       AND waiter.handed_lease_id IS NULL
       AND waiter.deadline_at > clock_timestamp()
-      AND EXISTS (
-          SELECT FROM octo_server_process AS server
-          WHERE server.id = waiter.server_id
-            AND server.last_heartbeat_at > statement_timestamp() - interval '900 milliseconds')
+      AND greatest(waiter.enqueued_at, (
+          SELECT server.last_heartbeat_at FROM octo_server_process AS server WHERE server.id = waiter.server_id
+      )) > clock_timestamp() - interval '900 milliseconds'
       AND octo_token_is_valid(token.revoked_at, token.expires_at, space.archived_at, clock_timestamp())
       AND 'locks:write' = ANY (token.scopes)
       AND octo_name_matches_prefixes(waiter.name, token.prefixes)
@@ -121,7 +120,7 @@ RETURNS jsonb LANGUAGE sql VOLATILE AS $$
         SELECT lock.*, lock.ends_at > clock_timestamp() IS TRUE AS is_live,
                row_number() OVER (ORDER BY lock.ends_at > clock_timestamp() IS TRUE DESC, lock.acquired_at, lock.id) AS nth
         FROM octo_closed_locks(octo_blockers.space, lows, highs) AS lock
-        WHERE lock.name <> ALL (names) AND lock.lease_id IS DISTINCT FROM octo_blockers.handed_lease_id
+        WHERE lock.name <> ALL (names) AND coalesce(lock.lease_id <> octo_blockers.handed_lease_id, true)
     ) AS closed
     HAVING count(*) > 0
 $$;
@@ -135,11 +134,10 @@ $$;
 --   delayed         no lease does, but a lock in its cooldown, until `available_at`
 --   needs_handover  leases that overlap are over but not ended, or an earlier waiter can be handed its lock
 --
--- `handed_lease_id` is a lease that the request has been handed already, `queue_seq` its place in the queue: only waiters
--- before it count, or all if it has none.
+-- `handed_lease_id` is a lease that the request has been handed already. All waiters are earlier than the request.
 CREATE FUNCTION octo_conflict(
     space bigint, namespaces jsonb, names text[], is_alone boolean,
-    handed_lease_id uuid DEFAULT NULL, queue_seq bigint DEFAULT NULL
+    handed_lease_id uuid DEFAULT NULL
 ) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     guarded CONSTANT text[] := ARRAY(SELECT name FROM unnest(names) AS name WHERE namespaces ? octo_namespace(name));
@@ -173,7 +171,6 @@ BEGIN
         SELECT FROM unnest(lows, highs) AS range (low, high)
         JOIN octo_present_waiters(octo_conflict.space) AS waiter
             ON waiter.name >= range.low COLLATE "C" AND waiter.name < range.high COLLATE "C"
-            AND (octo_conflict.queue_seq IS NULL OR waiter.queue_seq < octo_conflict.queue_seq)
     ) THEN
         RETURN NULL;
     END IF;
@@ -182,7 +179,6 @@ BEGIN
         SELECT present.id, present.name, present.queue_seq
         FROM octo_present_waiters(octo_conflict.space) AS present
         WHERE namespaces ? octo_namespace(present.name)
-          AND (octo_conflict.queue_seq IS NULL OR present.queue_seq < octo_conflict.queue_seq)
     ),
     ahead AS (
         SELECT waiter.*
@@ -199,7 +195,7 @@ BEGIN
     FROM (SELECT DISTINCT name FROM ahead) AS ahead
     CROSS JOIN LATERAL octo_overlapping_ranges(namespaces, ahead.name) AS range;
     RETURN coalesce(
-        octo_blockers(space, lows, highs, '{}', handed_lease_id), '{"verdict": "needs_handover", "blocked_by": []}');
+        octo_blockers(space, lows, highs, '{}', NULL), '{"verdict": "needs_handover", "blocked_by": []}');
 END
 $$;
 

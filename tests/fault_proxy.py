@@ -1,4 +1,4 @@
-"""Stands between a client and the server as a reverse proxy does, and fails in the ways in which proxies fail."""
+"""A proxy that fails in the ways in which networks and reverse proxies fail: on the byte level, and for HTTP."""
 
 import random
 import socket
@@ -8,6 +8,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 PAGE = b"<html><body><h1>Down for maintenance</h1></body></html>"
 DRIP_SECONDS = 0.25
@@ -25,36 +27,35 @@ MADE_UP = {
 DAMAGED = ("truncated", "cut_off", "drip", "lost")
 FAULTS = (*MADE_UP, *DAMAGED, "reset")
 
+# A port on the loopback interface, or on a host, or a Unix socket.
+Address = int | tuple[str, int] | Path
 
-class FaultProxy:
-    """`fault` is what happens to every request, None for nothing; `faults` and `probability` choose at random."""
 
-    def __init__(self, port: int) -> None:
-        self._server_port = port
+class TcpProxy:
+    """Passes on bytes, until it is told not to."""
+
+    def __init__(self, listen: Address, upstream: Address) -> None:
+        self._upstream_address = upstream
         self._sockets: list[socket.socket] = []
-        self._once: str | None = None
+        self._flows = threading.Event()
+        self._flows.set()
         self._down = False
-        self.fault: str | None = None
-        self.faults: Sequence[str] = ()
-        self.probability = 0.0
-        self.random = random.Random()
-        self.counts: Counter[str] = Counter()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
         self.connections = 0
+        if isinstance(listen, Path):
+            self._listener = socket.socket(socket.AF_UNIX)
+            self._listener.bind(str(listen))
+            self._listener.listen()
+        else:
+            self._listener = socket.create_server(("127.0.0.1", listen) if isinstance(listen, int) else listen)
+            self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def freeze(self) -> None:
+        """What a server that was stopped, or a network that drops everything, looks like."""
+        self._flows.clear()
 
-    def lose_answers(self) -> None:
-        """Requests arrive and are carried out; their answers are lost."""
-        self.fault = "lost"
-
-    def lose_an_answer(self) -> None:
-        """The next one, and no other."""
-        self._once = "lost"
+    def thaw(self) -> None:
+        self._flows.set()
 
     def go_down(self) -> None:
         """Nothing gets through, in either direction."""
@@ -62,7 +63,7 @@ class FaultProxy:
         self.cut()
 
     def recover(self) -> None:
-        self.fault, self._down, self.probability = None, False, 0.0
+        self._down = False
 
     def cut(self) -> None:
         """Ends all connections. New ones are accepted."""
@@ -77,6 +78,7 @@ class FaultProxy:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut()
+        self.thaw()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -88,6 +90,73 @@ class FaultProxy:
                     continue
                 self._sockets.append(inner)
                 threading.Thread(target=self._serve, args=(inner,), daemon=True).start()
+
+    def _connect(self) -> socket.socket:
+        if isinstance(self._upstream_address, Path):
+            upstream = socket.socket(socket.AF_UNIX)
+            upstream.connect(str(self._upstream_address))
+        else:
+            address = self._upstream_address
+            upstream = socket.create_connection(("127.0.0.1", address) if isinstance(address, int) else address)
+        self._sockets.append(upstream)
+        return upstream
+
+    def _serve(self, inner: socket.socket) -> None:
+        try:
+            outer = self._connect()
+        except OSError:
+            inner.close()
+            return
+        threading.Thread(target=self._pass_on, args=(outer, inner), daemon=True).start()
+        self._pass_on(inner, outer)
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                self._flows.wait()
+                target.sendall(data)
+        for each in (source, target):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+class PostgresProxy(TcpProxy):
+    """Listens on a Unix socket in `directory`, which is then a HOST for libpq. `params` are those of the server."""
+
+    def __init__(self, directory: Path, *, params: dict[str, Any]) -> None:
+        host, port = params["host"], int(params.get("port") or 5432)
+        upstream = Path(host) / f".s.PGSQL.{port}" if host.startswith("/") else (host, port)
+        super().__init__(directory / ".s.PGSQL.5432", upstream)
+
+
+class FaultProxy(TcpProxy):
+    """For HTTP. `fault` is what happens to every request, None for nothing; `faults` and `probability` choose at
+    random."""
+
+    def __init__(self, port: int) -> None:
+        self._once: str | None = None
+        self.fault: str | None = None
+        self.faults: Sequence[str] = ()
+        self.probability = 0.0
+        self.random = random.Random()
+        self.counts: Counter[str] = Counter()
+        super().__init__(0, port)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def lose_answers(self) -> None:
+        """Requests arrive and are carried out; their answers are lost."""
+        self.fault = "lost"
+
+    def lose_an_answer(self) -> None:
+        """The next one, and no other."""
+        self._once = "lost"
+
+    def recover(self) -> None:
+        super().recover()
+        self.fault, self.probability = None, 0.0
 
     def _serve(self, inner: socket.socket) -> None:
         with suppress(OSError), inner:
@@ -118,15 +187,14 @@ class FaultProxy:
             inner.sendall(head.encode() + body)
             return True
         try:
-            upstream = socket.create_connection(("127.0.0.1", self._server_port))
+            upstream = self._connect()
         except OSError:
             return False
-        self._sockets.append(upstream)
         with upstream:
             head, rest = request.split(b"\r\n", 1)
             upstream.sendall(head + b"\r\nConnection: close\r\n" + rest)
             if fault is None:
-                return _pass_on(upstream, inner)
+                return _pass_answer_on(upstream, inner)
             answer = b"".join(iter(lambda: upstream.recv(65536), b""))
         return _damage(fault, inner, answer)
 
@@ -153,7 +221,7 @@ def _without_close(answer: bytes) -> bytes:
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-def _pass_on(upstream: socket.socket, inner: socket.socket) -> bool:
+def _pass_answer_on(upstream: socket.socket, inner: socket.socket) -> bool:
     """As it comes, so that a stream is one."""
     data = b""
     while b"\r\n\r\n" not in data:

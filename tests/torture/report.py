@@ -1,0 +1,136 @@
+"""What a run found: a summary, a JUnit file, and one page of HTML with the timeline."""
+
+import html
+import statistics
+from collections import Counter
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from tests.torture.checker import Violation
+from tests.torture.history import History, Op
+
+RULES = {
+    "fencing": "fencing tokens rise with every grant",
+    "overlap": "no two leases of a name overlap",
+    "lost": "an acknowledged lease lasts until it ends",
+    "stale": "no answer shows a lease that is over or not asked for yet",
+    "revived": "a lease that is over is neither renewed nor released",
+    "release": "a lease is released once",
+    "order": "first come, first served",
+    "watch": "a watch delivers every transition once and in order",
+    "audit": "the history equals the transitions, one to one",
+}
+WIDTH = 1000
+
+
+def _percentiles(milliseconds: list[float]) -> str:
+    if not milliseconds:
+        return "none"
+    values = sorted(milliseconds)
+    return ", ".join(f"p{share} {values[len(values) * share // 100]:.0f} ms" for share in (50, 90, 99))
+
+
+def summary(history: History, violations: list[Violation]) -> str:
+    ops = history.ops
+    seconds = max((op.returned for op in ops), default=0) - min((op.invoked for op in ops), default=0) or 1
+    unknown = sum(op.outcome == "unknown" for op in ops)
+    handovers = [1000 * (op.returned - op.acquired_at) for op in _handed_over(history)]
+    places = _place_delays(history)
+    lines = [
+        f"seed {history.seed}: {len(ops):,} operations in {seconds:.0f} s ({len(ops) / seconds:.0f}/s)",
+        f"{unknown:,} unknown outcomes, {len(history.events):,} transitions, {len(history.faults)} faults",
+        f"{len(violations)} violations",
+        f"handover of {len(handovers):,} waits: {_percentiles(handovers)}",
+        f"from request to place in the queue: {_percentiles(places)}",
+    ]
+    by_kind: dict[str, list[float]] = {}
+    for fault in history.faults:
+        by_kind.setdefault(fault.kind, []).append((fault.recovered or float("inf")) - fault.ended)
+    for kind, recoveries in sorted(by_kind.items()):
+        lines.append(
+            f"{kind}: {len(recoveries)} times, answering again after "
+            f"{statistics.median(recoveries):.1f} s (at most {max(recoveries):.1f} s)"
+        )
+    lines += [f"VIOLATION {violation.rule}: {violation.name}: {violation.what}" for violation in violations[:20]]
+    return "\n".join(lines)
+
+
+def window(history: History, violation: Violation) -> list[Op]:
+    """The operations on the name that overlap the smallest window that shows the violation."""
+    return [
+        op
+        for op in history.ops
+        if op.name == violation.name and op.returned >= violation.began and op.invoked <= violation.ended
+    ]
+
+
+def write(directory: Path, history: History, violations: list[Violation]) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    text = summary(history, violations)
+    (directory / "junit.xml").write_bytes(_junit(history, violations))
+    (directory / "index.html").write_text(_page(history, violations, text))
+    for number, violation in enumerate(violations[:20]):
+        lines = [f"seed {history.seed}", str(violation), *map(str, window(history, violation))]
+        (directory / f"violation-{number}.txt").write_text("\n".join(lines))
+
+
+def _handed_over(history: History) -> list[Op]:
+    waited = {event.request_id for event in history.events if event.place is not None}
+    return [op for op in history.ops if op.outcome == "acquired" and op.waits and op.request_id in waited]
+
+
+def _place_delays(history: History) -> list[float]:
+    asked = {op.request_id: op.invoked for op in history.ops if op.waits and op.outcome == "acquired"}
+    return [
+        1000 * max(event.place - asked[event.request_id], 0)
+        for event in history.events
+        if event.place is not None and event.request_id in asked
+    ]
+
+
+def _junit(history: History, violations: list[Violation]) -> bytes:
+    suite = ET.Element("testsuite", name="torture", tests=str(len(RULES)), seed=str(history.seed))
+    by_rule = Counter(violation.rule for violation in violations)
+    for rule, promise in RULES.items():
+        case = ET.SubElement(suite, "testcase", classname="torture", name=promise)
+        if by_rule[rule]:
+            first = next(violation for violation in violations if violation.rule == rule)
+            ET.SubElement(case, "failure", message=f"{by_rule[rule]} times, seed {history.seed}").text = str(first)
+    return ET.tostring(suite, encoding="utf-8", xml_declaration=True)
+
+
+def _page(history: History, violations: list[Violation], text: str) -> str:
+    begin = min((op.invoked for op in history.ops), default=0)
+    end = max((op.returned for op in history.ops), default=begin + 1)
+    scale = WIDTH / (end - begin)
+    known = Counter(int(op.returned - begin) for op in history.ops if op.outcome != "unknown")
+    unknown = Counter(int(op.returned - begin) for op in history.ops if op.outcome == "unknown")
+    top = max([*known.values(), *unknown.values(), 1])
+    bars = []
+    for counts, colour in ((known, "#4a7"), (unknown, "#c63")):
+        for second, count in counts.items():
+            height = 150 * count / top
+            bars.append(
+                f'<rect x="{second * scale:.1f}" y="{160 - height:.1f}" width="{max(scale, 1):.1f}" '
+                f'height="{height:.1f}" fill="{colour}"/>'
+            )
+    for number, fault in enumerate(history.faults):
+        x, width = (fault.began - begin) * scale, max((fault.ended - fault.began) * scale, 2)
+        label = html.escape(f"{fault.kind}, answering again after {(fault.recovered or end) - fault.ended:.1f} s")
+        bars.append(
+            f'<rect x="{x:.1f}" y="{170 + 9 * (number % 10)}" width="{width:.1f}" height="8" fill="#36c">'
+            f"<title>{label}</title></rect>"
+        )
+    for violation in violations:
+        x = (violation.began - begin) * scale
+        label = html.escape(str(violation))
+        bars.append(f'<rect x="{x:.1f}" y="0" width="2" height="270" fill="#d00"><title>{label}</title></rect>')
+    return f"""<!doctype html>
+<meta charset="utf-8">
+<title>Torture, seed {history.seed}</title>
+<style>body {{ font: 14px/1.5 system-ui; margin: 2rem; max-width: {WIDTH}px }} svg {{ width: 100% }}</style>
+<h1>Torture, seed {history.seed}</h1>
+<pre>{html.escape(text)}</pre>
+<p>Answers each second (green; unknown outcomes orange), faults (blue), violations (red).</p>
+<svg viewBox="0 0 {WIDTH} 270">{"".join(bars)}</svg>
+"""
