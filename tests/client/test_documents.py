@@ -28,12 +28,13 @@ def environment(backend, tmp_path, no_namespaced_leases):
     }  # fmt: skip
 
 
+@pytest.mark.timeout(180)
 def test_the_guide_of_the_command_line(environment, backend, name, tmp_path):
     text = "\n".join(blocks("cli.md", "sh")).replace("http://127.0.0.1:8000", backend.url)
     text = text.replace("octo_…", backend.worker_token)
     done = subprocess.run(
         ["bash", "-euo", "pipefail"], input=text, env={**environment, "ID": name}, cwd=tmp_path,
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=150,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stdout + done.stderr

@@ -29,7 +29,7 @@ class Workplace:
     def run(self, lines: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             ["bash", "-u"], input=lines, env={**self.environment, **variables}, cwd=self.top, capture_output=True,
-            text=True, check=False, timeout=60,
+            text=True, check=False, timeout=150,
         )  # fmt: skip
 
     def ok(self, lines: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -293,6 +293,7 @@ def test_a_config_that_cannot_be_understood_blocks(hooked, content):
     assert "config.toml" in hooked.commit(code=1).stderr
 
 
+@pytest.mark.timeout(180)
 def test_the_guide(place):
     place.change("src/main.rs")
     place.ok("git add -A; git commit -qm first")
