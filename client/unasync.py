@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent / "octo"
-FILES = {"async_leases.py": "leases.py", "async_client.py": "client.py"}
+FILES = {"async_leases.py": "leases.py", "async_runs.py": "runs.py", "async_client.py": "client.py"}
 RULES = [
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
@@ -16,7 +16,7 @@ RULES = [
     (r"\bAsyncExitStack\b", "ExitStack"),
     (r"\benter_async_context\b", "enter_context"),
     (r"\bAsync(?!BaseTransport)([A-Z]\w+)", r"\1"),
-    (r"\basync_(leases|client)\b", r"\1"),
+    (r"\basync_(leases|runs|client)\b", r"\1"),
     (r"asynchronous client", "blocking client"),
     (r"Belongs to the event loop that uses it\.", "Any thread may use it."),
 ]

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from octo.version import VERSION
-
 if TYPE_CHECKING:
     from octo.async_client import AsyncClient
-    from octo.async_leases import AsyncLease, AsyncLeases, AsyncLock, AsyncSemaphore, AsyncSession
+    from octo.async_leases import (
+        AsyncElection,
+        AsyncLease,
+        AsyncLeases,
+        AsyncLock,
+        AsyncSemaphore,
+        AsyncSession,
+        AsyncTerm,
+    )
+    from octo.async_runs import AsyncActor, AsyncRun, AsyncStore
     from octo.client import Client
     from octo.errors import (
         ApiError,
@@ -44,24 +51,32 @@ if TYPE_CHECKING:
         StoreLimitExceeded,
         TransportError,
         Unavailable,
+        VersionMismatch,
     )  # fmt: skip
     from octo.lease import LeaseEvent, Status
-    from octo.leases import Lease, Leases, Lock, Semaphore, Session
+    from octo.leases import Election, Lease, Leases, Lock, Semaphore, Session, Term
     from octo.models import (
+        ElectionInfo,
+        Entry,
+        EntryInfo,
         Holder,
+        LockCheck,
         LockDelay,
         LockInfo,
+        NameConflict,
         NewToken,
         PreviousHolder,
+        RunInfo,
         SessionInfo,
         TokenInfo,
         WatchEvent,
     )  # fmt: skip
+    from octo.runs import Actor, Run, Store
 
-__version__ = VERSION
+__version__ = "0.2.0"
 
 # Imported when first used: the command line starts faster than the whole package loads.
-_MODULES = ("errors", "models", "lease", "leases", "client", "async_leases", "async_client")
+_MODULES = ("errors", "models", "lease", "leases", "runs", "client", "async_leases", "async_runs", "async_client")
 
 
 def __getattr__(name: str) -> object:

@@ -8,40 +8,48 @@ from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from octo import config, errors, models, operations
+from octo import config, errors, models, operations, protocol, watch
 from octo.async_leases import (
+    AsyncElection,
     AsyncLease,
     AsyncLeases,
     AsyncLock,
     AsyncLockOptions,
     AsyncSemaphore,
     AsyncSession,
+    AsyncTerm,
 )
 from octo.connection import AsyncConnection
 from octo.lease import Status
 from octo.models import (
     DEFAULT_SESSION_TTL,
     JOB_TTL,
+    ElectionInfo,
+    LockCheck,
     LockInfo,
     Metadata,
     NewToken,
     PreviousHolder,
+    RunInfo,
     SessionInfo,
     TokenInfo,
     WatchEvent,
 )
-from octo.protocol import Operation, Request, call, lock_path, with_query
+from octo.protocol import Operation, Reply, Request, lock_path, with_query
+from octo.renewer import apply_renewal
 from octo.transport import Transport
-from octo.watch import EventStream
 
 if TYPE_CHECKING:
     import httpx
     from typing_extensions import Self, Unpack
 
+    from octo.async_runs import AsyncActor, AsyncRun, AsyncStore
+
 RETRY_SECONDS = 30.0
 MAX_PAGE = 1000
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
+LeaseKind = TypeVar("LeaseKind", bound=AsyncLease)
 
 
 class AsyncClient:
@@ -69,6 +77,8 @@ class AsyncClient:
             client_cert=client_cert, client_key=client_key, http2=http2,
         )  # fmt: skip
         self.retry_for = retry_for
+        self._transport = transport
+        self._program = program
         self.connection = AsyncConnection(Transport(self.settings, program=program, transport=transport))
 
     async def __aenter__(self) -> Self:
@@ -81,11 +91,20 @@ class AsyncClient:
         """What is still held is not renewed any more, and expires."""
         await self.connection.close()
 
+    def with_token(self, token: str) -> AsyncClient:
+        """Another client of the same server."""
+        settings = self.settings
+        return AsyncClient(
+            settings.url, token, allow_http=True, retry_for=self.retry_for, ca_file=settings.ca_file,
+            client_cert=settings.client_cert, client_key=settings.client_key, http2=settings.http2,
+            transport=self._transport, program=self._program,
+        )  # fmt: skip
+
     async def execute(self, operation: Operation[Result], name: str = "request") -> Result:
         return await self.connection.execute(operation, name)
 
-    async def _call(self, request: Request, parse: Callable[[Any], Result]) -> Result:
-        operation = call(request, parse, retry_for=self.retry_for)
+    async def call(self, request: Request, parse: Callable[[Any], Result]) -> Result:
+        operation = protocol.call(request, parse, retry_for=self.retry_for)
         return await self.execute(operation, f"{request.method} {request.path.partition('?')[0]}")
 
     async def request(
@@ -93,7 +112,7 @@ class AsyncClient:
     ) -> Any:
         """Any other endpoint: the JSON of its answer. Only what is idempotent is repeated after a lost answer."""
         repeatable = method != "POST" if idempotent is None else idempotent
-        return await self._call(Request(method, path, body, idempotent=repeatable), lambda answer: answer)
+        return await self.call(Request(method, path, body, idempotent=repeatable), lambda answer: answer)
 
     def lock(self, name: str, **options: Unpack[AsyncLockOptions]) -> AsyncLock:
         """For `with`: acquires, renews in the background, releases at the end.
@@ -110,7 +129,7 @@ class AsyncClient:
 
     async def acquire(self, name: str, **options: Unpack[AsyncLockOptions]) -> AsyncLease:
         """A lease that is not renewed until it is entered as a context or `start_renewing()` is called."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, AsyncLease, lock_options=options)
         operation = operations.acquire(name, options, make=make, retry_for=self.retry_for)
         return (await self.execute(operation, "acquire"))[0]
 
@@ -123,21 +142,27 @@ class AsyncClient:
 
     async def claim_next(self, names: Sequence[str], **options: Unpack[AsyncLockOptions]) -> AsyncLease:
         """The first of the names that is free."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, AsyncLease, lock_options=options)
         operation = operations.claim_next(names, options, make=make, retry_for=self.retry_for)
         return (await self.execute(operation, "claim-next"))[0]
 
     async def acquire_all(self, names: Sequence[str], **options: Unpack[AsyncLockOptions]) -> AsyncLeases:
         """All of them or none; requests for the same names in another order do not deadlock."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, AsyncLease, lock_options=options)
         operation = operations.acquire_all(names, options, make=make, retry_for=self.retry_for)
         return AsyncLeases(await self.execute(operation, "acquire-all"))
 
     def _make(
-        self, body: dict[str, Any], *, options: models.LeaseOptions, sent_at: float, lock_options: AsyncLockOptions
-    ) -> AsyncLease:
+        self,
+        kind: type[LeaseKind],
+        body: dict[str, Any],
+        *,
+        options: models.LeaseOptions,
+        sent_at: float,
+        lock_options: AsyncLockOptions,
+    ) -> LeaseKind:
         interrupt = lock_options.get("interrupt", False)
-        lease = AsyncLease(body, options=options, sent_at=sent_at, client=self, interrupt=interrupt)
+        lease = kind(body, options=options, sent_at=sent_at, client=self, interrupt=interrupt)
         if (on_event := lock_options.get("on_event")) is not None:
             lease.on_event(on_event)
         if (on_lost := lock_options.get("on_lost")) is not None:
@@ -154,7 +179,10 @@ class AsyncClient:
 
     async def renew_all(self, leases: Iterable[AsyncLease]) -> list[AsyncLease]:
         """Renews them now, in one request. Returns those that are lost."""
-        return await self._for_all("renew-all", list(leases))
+        held = list(leases)
+        async for lease, result, reply in self._for_all("renew-all", held):
+            apply_renewal(lease, result, sent_at=reply.sent_at)
+        return [lease for lease in held if lease.status is Status.LOST]
 
     async def release_all(self, leases: Iterable[AsyncLease]) -> list[AsyncLease]:
         """Releases them in one request. Returns those that were lost before."""
@@ -162,32 +190,35 @@ class AsyncClient:
         for lease in held:
             lease.begin_release()
             self.connection.stop_renewing(lease)
-        return await self._for_all("release-all", held)
+        async for lease, result, reply in self._for_all("release-all", held):
+            if result["ok"] or reply.repeated:
+                lease.end(Status.RELEASED)
+            elif result.get("code") == errors.Code.LEASE_NOT_CURRENT.value:
+                lease.end(Status.LOST, str(result.get("details")))
+        return [lease for lease in held if lease.status is Status.LOST]
 
-    async def _for_all(self, verb: str, leases: Sequence[AsyncLease]) -> list[AsyncLease]:
-        lost = []
+    async def _for_all(
+        self, verb: str, leases: Sequence[AsyncLease]
+    ) -> AsyncIterator[tuple[AsyncLease, dict[str, Any], Reply[Any]]]:
         for first in range(0, len(leases), MAX_PAGE):
             chunk = {lease.lease_id: lease for lease in leases[first : first + MAX_PAGE]}
             request = Request("POST", f"/locks/{verb}", {"leases": [lease.batch_entry for lease in chunk.values()]})
-            operation = operations.for_all(request, retry_for=self.retry_for)
-            reply = await self.execute(operation, verb)
+            reply = await self.execute(operations.for_all(request, retry_for=self.retry_for), verb)
             for result in reply.value:
-                if (one := chunk.get(result["lease_id"])) is None:
-                    continue
-                details = str(result.get("details") or result.get("code"))
-                if result["ok"] and verb == "renew-all":
-                    one.renewed(result, sent_at=reply.sent_at)
-                elif result["ok"] or (reply.repeated and verb == "release-all"):
-                    one.end(Status.RELEASED)
-                elif result.get("code") == errors.Code.LEASE_NOT_CURRENT.value:
-                    lost.append(one)
-                    one.end(Status.LOST, details)
-                else:
-                    one.on_renew_failed(details)
-        return lost
+                if (lease := chunk.get(result["lease_id"])) is not None:
+                    yield lease, result, reply
 
     async def inspect(self, name: str) -> LockInfo:
-        return await self._call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))
+        return await self.call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))
+
+    async def check(
+        self, names: Sequence[str], *, lease_ids: Sequence[str] = (), session_id: str | None = None
+    ) -> LockCheck:
+        """Whether the space's policy lets you change what these names stand for. Yours are the leases with these ids,
+        and those of the session. Changes nothing."""
+        body = {"names": list(names), "lease_ids": list(lease_ids), "session_id": session_id}
+        given = {field: value for field, value in body.items() if value is not None}
+        return await self.call(Request("POST", "/locks/check", given), operations.parse_check)
 
     async def locks(
         self,
@@ -199,13 +230,13 @@ class AsyncClient:
     ) -> AsyncIterator[LockInfo]:
         """All of them, page by page."""
         filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "status": status, "sort": sort, "limit": MAX_PAGE}
-        async for lock in self._pages("/locks", filters, "locks"):
+        async for lock in self.pages("/locks", filters, "locks"):
             yield models.parse(LockInfo, lock)
 
-    async def _pages(self, path: str, filters: dict[str, Any], field: str) -> AsyncIterator[Any]:
+    async def pages(self, path: str, filters: dict[str, Any], field: str) -> AsyncIterator[Any]:
         while True:
             request = Request("GET", with_query(path, filters))
-            page, filters["cursor"] = await self._call(request, partial(operations.parse_page, field))
+            page, filters["cursor"] = await self.call(request, partial(operations.parse_page, field))
             for one in page:
                 yield one
             if filters["cursor"] is None:
@@ -219,13 +250,13 @@ class AsyncClient:
         body = {field: value for field, value in fields.items() if value is not None}
         # Without the guard a second attempt could end the next holder's lease.
         request = Request("POST", lock_path(name, "force-release"), body, idempotent=fencing_token is not None)
-        return await self._call(request, partial(operations.parse_previous, name))
+        return await self.call(request, partial(operations.parse_previous, name))
 
     async def history(self, name: str | None = None, *, limit: int | None = None) -> AsyncIterator[dict[str, Any]]:
         """The audit trail of a lock, or of the whole space; newest first."""
         filters: dict[str, Any] = {"limit": min(limit or 100, MAX_PAGE)}
         count = 0
-        async for event in self._pages(lock_path(name, "history") if name else "/events", filters, "events"):
+        async for event in self.pages(lock_path(name, "history") if name else "/events", filters, "events"):
             if limit is not None and count >= limit:
                 return
             count += 1
@@ -238,15 +269,15 @@ class AsyncClient:
         return AsyncSession(client=self, ttl=ttl, owner=owner, metadata=metadata)
 
     async def sessions(self) -> list[SessionInfo]:
-        found, _ = await self._call(Request("GET", "/sessions"), partial(operations.parse_page, "sessions"))
+        found, _ = await self.call(Request("GET", "/sessions"), partial(operations.parse_page, "sessions"))
         return [models.parse(SessionInfo, one) for one in found]
 
     async def inspect_session(self, session_id: str) -> SessionInfo:
-        return await self._call(Request("GET", f"/sessions/{session_id}"), partial(models.parse, SessionInfo))
+        return await self.call(Request("GET", f"/sessions/{session_id}"), partial(models.parse, SessionInfo))
 
     async def keepalive_session(self, session_id: str) -> SessionInfo:
         request = Request("POST", f"/sessions/{session_id}/keepalive", {})
-        return await self._call(request, partial(models.parse, SessionInfo))
+        return await self.call(request, partial(models.parse, SessionInfo))
 
     async def end_session(self, session_id: str) -> None:
         await self.execute(operations.end_session(session_id, retry_for=self.retry_for), "end session")
@@ -258,17 +289,96 @@ class AsyncClient:
 
         A broken connection is resumed where it broke. `after` is the `id` of an event seen earlier.
         """
-        stream = EventStream(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
+        stream = watch.lock_events(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
         async for event in self.connection.watch(stream):
             yield event
 
+    async def create_election(self) -> str:
+        """The random id of a new room, to be shared with all candidates. Elections need no token: `Client(token="")`
+        sends none."""
+        room = await self.call(Request("POST", "/elections", {}), lambda body: models.expect(body, election_id=str))
+        return str(room["election_id"])
+
+    def election(self, room: str, candidate: str, **options: Unpack[AsyncLockOptions]) -> AsyncElection:
+        """For `with`: waits until the candidate leads, renews in the background, resigns at the end."""
+        return AsyncElection(room, candidate=candidate, client=self, options=options)
+
+    async def campaign(self, room: str, candidate: str, **options: Unpack[AsyncLockOptions]) -> AsyncTerm:
+        """As `acquire`: LockHeld if another candidate leads."""
+        make = partial(self._make, AsyncTerm, lock_options=options)
+        operation = operations.campaign(room, candidate, options, make=make, retry_for=self.retry_for)
+        return (await self.execute(operation, "campaign"))[0]
+
+    async def inspect_election(self, room: str) -> ElectionInfo:
+        return await self.call(Request("GET", operations.election_path(room)), operations.parse_election)
+
+    async def watch_election(self, room: str) -> AsyncGenerator[ElectionInfo, None]:
+        """The state, and again after each change, without end."""
+        async for state in self.connection.watch(watch.election_events(room, retry_for=self.retry_for)):
+            yield state
+
+    def run(
+        self,
+        name: str | None = None,
+        *,
+        metadata: Metadata = None,
+        idle_limit: int | None = None,
+        max_depth: int | None = None,
+        dump: bool = False,
+        ttl: int = DEFAULT_SESSION_TTL,
+    ) -> AsyncRun:
+        """For `with`: starts a run as its lead, and finishes it at the end, or when the lead is silent for `idle_limit`
+        seconds. `ttl` is that of the lead's session. With `dump`, an export is kept at the end."""
+        from octo.async_runs import AsyncRun
+
+        body = {
+            "name": name, "metadata": models.metadata_text(metadata), "ttl_seconds": idle_limit, "max_depth": max_depth,
+            "dump": dump, "session_ttl_seconds": ttl,
+        }  # fmt: skip
+        return AsyncRun(client=self, path="/runs", body=body, ttl=ttl)
+
+    def join_run(self) -> AsyncActor:
+        """For `with`, in a process that was started with the `environment` of an actor: works as that actor."""
+        from octo.async_runs import joined_actor
+
+        return joined_actor(self)
+
+    @property
+    def kv(self) -> AsyncStore:
+        """The entries of the layer that this client's token belongs to."""
+        from octo.async_runs import AsyncStore
+
+        return AsyncStore(self)
+
+    async def runs(
+        self, *, state: Literal["all", "unfinished", "active", "draining", "finished"] | None = None
+    ) -> AsyncIterator[RunInfo]:
+        """All of them, the latest first."""
+        async for run in self.pages("/runs", {"state": state}, "runs"):
+            yield models.parse(RunInfo, run)
+
+    async def inspect_run(self, run_id: str) -> RunInfo:
+        return await self.call(Request("GET", f"/runs/{run_id}"), partial(models.parse, RunInfo))
+
+    async def drain_run(self, run_id: str) -> RunInfo:
+        return await self.call(Request("POST", f"/runs/{run_id}/drain", {}), partial(models.parse, RunInfo))
+
+    async def finish_run(self, run_id: str, *, reason: str | None = None) -> RunInfo:
+        """Revokes its tokens and frees its leases. A run that has finished stays as it is."""
+        body = {} if reason is None else {"reason": reason}
+        return await self.call(Request("POST", f"/runs/{run_id}/finish", body), partial(models.parse, RunInfo))
+
+    async def export_run(self, run_id: str) -> dict[str, Any]:
+        """One snapshot of all layers, with entries, leases, actors and waiters."""
+        return await self.call(Request("GET", f"/runs/{run_id}/export"), models.expect)
+
     async def whoami(self) -> TokenInfo:
-        return await self._call(Request("GET", "/whoami"), operations.parse_identity)
+        return await self.call(Request("GET", "/whoami"), operations.parse_identity)
 
     async def rotate_token(self, *, overlap: int = 0) -> NewToken:
         """The successor of this client's token, which stays valid for `overlap` seconds."""
         request = Request("POST", "/auth/token/rotate", {"overlap_seconds": overlap}, idempotent=False)
-        return await self._call(request, partial(models.parse, NewToken))
+        return await self.call(request, partial(models.parse, NewToken))
 
     def singleton(
         self, name: str, *, on_held: Literal["skip", "raise"] = "skip", **options: Unpack[AsyncLockOptions]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from octo import errors, operations
 from octo.connection import AsyncCallbacks, AsyncTruthyEvent
 from octo.interrupts import AsyncInterrupter
-from octo.lease import LeaseBase, LeaseEvent, SessionBase, Status
-from octo.models import AcquireOptions, LeaseOptions, Metadata, expect, metadata_text
-from octo.protocol import Request, send_with_retry
+from octo.lease import LeaseBase, LeaseEvent, SessionBase, Status, remaining_from
+from octo.models import AcquireOptions, LeaseOptions, Metadata, expect, invalid, metadata_text, parse_time
+from octo.protocol import ANSWER_SECONDS, Request, send_with_retry
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -71,7 +71,7 @@ class AsyncLease(LeaseBase):
         if ttl is not None:
             self.ttl = ttl
         retry_for = min(self._client.retry_for, self.remaining)
-        operation = operations.renew(self.name, self.lease_id, ttl=self.ttl, retry_for=retry_for)
+        operation = send_with_retry(self.renewal(timeout=ANSWER_SECONDS), operations.checked(self), retry_for=retry_for)
         try:
             reply = await self._client.execute(operation, "renew")
         except errors.LeaseNotCurrent as problem:
@@ -91,13 +91,17 @@ class AsyncLease(LeaseBase):
         if retry_for is None:
             # Beyond its end there is nothing to release.
             retry_for = min(self._client.retry_for, max(MIN_RELEASE_SECONDS, self.remaining))
-        operation = operations.release(self.name, self.lease_id, retry_for=retry_for)
+        operation = operations.end(self.ending(), retry_for=retry_for, parse=self.parse_ending)
         try:
             await self._client.execute(operation, "release")
         except errors.LeaseNotCurrent as problem:
             self.end(Status.LOST, problem.details)
             raise self.error() or problem from problem
         self.end(Status.RELEASED)
+
+    def parse_ending(self, body: Any) -> object:
+        operations.expect_null(body)
+        return None
 
     def on_end(self, status: Status) -> None:
         if status is not Status.RELEASED:
@@ -251,6 +255,47 @@ class AsyncSemaphore(AsyncLock):
         return locks >= set(self.slots)
 
 
+class AsyncTerm(AsyncLease):
+    """The leadership of a room, renewed and ended as a lease is; `fencing_token` is the term."""
+
+    @property
+    def batch_entry(self) -> dict[str, Any] | None:
+        return None
+
+    def renewal(self, *, timeout: float) -> Request:
+        body = {"leader_token": self.lease_id, **({} if self.ttl is None else {"ttl_seconds": self.ttl})}
+        return Request("POST", operations.election_path(self.name, "renew"), body, timeout=timeout)
+
+    def parse_renewal(self, body: Any) -> float:
+        leader = expect(expect(body, leader=dict, leader_token=str, renew_after_ms=int)["leader"], term=int)
+        if leader["term"] != self.fencing_token:
+            raise invalid("our term")
+        self.expires_at = parse_time(leader.get("expires_at"))
+        return remaining_from(body, ttl=self.ttl)
+
+    def ending(self) -> Request:
+        body = {"leader_token": self.lease_id}
+        return Request("POST", operations.election_path(self.name, "resign"), body)
+
+    def parse_ending(self, body: Any) -> object:
+        return expect(body, election_id=str, status=str)
+
+
+class AsyncElection(AsyncLock):
+    """A candidate in a room. As a context it waits until the candidate leads, and gives the term."""
+
+    def __init__(self, room: str, *, candidate: str, client: AsyncClient, options: AsyncLockOptions) -> None:
+        self.candidate = candidate
+        super().__init__(room, client=client, options={"wait": math.inf, **options})
+
+    async def _acquire(self, options: AsyncLockOptions) -> AsyncLease:
+        return await self._client.campaign(self.name, self.candidate, **options)
+
+    async def locked(self) -> bool:
+        """Whether the room has a leader."""
+        return (await self._client.inspect_election(self.name)).status == "leader"
+
+
 class AsyncSession(SessionBase):
     """One running process. As a context it is kept alive in the background; its end frees everything that was acquired
     with it."""
@@ -290,17 +335,22 @@ class AsyncSession(SessionBase):
                 lease.begin_release()
                 self._client.connection.stop_renewing(lease)
             try:
-                await self._client.end_session(self.session_id)
-            except (errors.NotFound, errors.SessionExpired) as problem:
+                await self._end_session()
+            except (errors.NotFound, errors.SessionExpired, errors.AuthenticationFailed) as problem:
                 log.warning("%s had ended already: %s", self.label, problem)
         self.end(Status.RELEASED)
+
+    async def _end_session(self) -> None:
+        await self._client.end_session(self.session_id)
 
     async def __aenter__(self) -> Self:
         await self.open()
         self.start_renewing()
         return self
 
-    async def __aexit__(self, *_raised: object) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
         with AsyncInterrupter.deferred():
             try:
                 await self.close()

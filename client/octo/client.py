@@ -9,40 +9,48 @@ from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from octo import config, errors, models, operations
+from octo import config, errors, models, operations, protocol, watch
 from octo.leases import (
+    Election,
     Lease,
     Leases,
     Lock,
     LockOptions,
     Semaphore,
     Session,
+    Term,
 )
 from octo.connection import Connection
 from octo.lease import Status
 from octo.models import (
     DEFAULT_SESSION_TTL,
     JOB_TTL,
+    ElectionInfo,
+    LockCheck,
     LockInfo,
     Metadata,
     NewToken,
     PreviousHolder,
+    RunInfo,
     SessionInfo,
     TokenInfo,
     WatchEvent,
 )
-from octo.protocol import Operation, Request, call, lock_path, with_query
+from octo.protocol import Operation, Reply, Request, lock_path, with_query
+from octo.renewer import apply_renewal
 from octo.transport import Transport
-from octo.watch import EventStream
 
 if TYPE_CHECKING:
     import httpx
     from typing_extensions import Self, Unpack
 
+    from octo.runs import Actor, Run, Store
+
 RETRY_SECONDS = 30.0
 MAX_PAGE = 1000
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
+LeaseKind = TypeVar("LeaseKind", bound=Lease)
 
 
 class Client:
@@ -70,6 +78,8 @@ class Client:
             client_cert=client_cert, client_key=client_key, http2=http2,
         )  # fmt: skip
         self.retry_for = retry_for
+        self._transport = transport
+        self._program = program
         self.connection = Connection(Transport(self.settings, program=program, transport=transport))
 
     def __enter__(self) -> Self:
@@ -82,11 +92,20 @@ class Client:
         """What is still held is not renewed any more, and expires."""
         self.connection.close()
 
+    def with_token(self, token: str) -> Client:
+        """Another client of the same server."""
+        settings = self.settings
+        return Client(
+            settings.url, token, allow_http=True, retry_for=self.retry_for, ca_file=settings.ca_file,
+            client_cert=settings.client_cert, client_key=settings.client_key, http2=settings.http2,
+            transport=self._transport, program=self._program,
+        )  # fmt: skip
+
     def execute(self, operation: Operation[Result], name: str = "request") -> Result:
         return self.connection.execute(operation, name)
 
-    def _call(self, request: Request, parse: Callable[[Any], Result]) -> Result:
-        operation = call(request, parse, retry_for=self.retry_for)
+    def call(self, request: Request, parse: Callable[[Any], Result]) -> Result:
+        operation = protocol.call(request, parse, retry_for=self.retry_for)
         return self.execute(operation, f"{request.method} {request.path.partition('?')[0]}")
 
     def request(
@@ -94,7 +113,7 @@ class Client:
     ) -> Any:
         """Any other endpoint: the JSON of its answer. Only what is idempotent is repeated after a lost answer."""
         repeatable = method != "POST" if idempotent is None else idempotent
-        return self._call(Request(method, path, body, idempotent=repeatable), lambda answer: answer)
+        return self.call(Request(method, path, body, idempotent=repeatable), lambda answer: answer)
 
     def lock(self, name: str, **options: Unpack[LockOptions]) -> Lock:
         """For `with`: acquires, renews in the background, releases at the end.
@@ -111,7 +130,7 @@ class Client:
 
     def acquire(self, name: str, **options: Unpack[LockOptions]) -> Lease:
         """A lease that is not renewed until it is entered as a context or `start_renewing()` is called."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, Lease, lock_options=options)
         operation = operations.acquire(name, options, make=make, retry_for=self.retry_for)
         return (self.execute(operation, "acquire"))[0]
 
@@ -124,21 +143,27 @@ class Client:
 
     def claim_next(self, names: Sequence[str], **options: Unpack[LockOptions]) -> Lease:
         """The first of the names that is free."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, Lease, lock_options=options)
         operation = operations.claim_next(names, options, make=make, retry_for=self.retry_for)
         return (self.execute(operation, "claim-next"))[0]
 
     def acquire_all(self, names: Sequence[str], **options: Unpack[LockOptions]) -> Leases:
         """All of them or none; requests for the same names in another order do not deadlock."""
-        make = partial(self._make, lock_options=options)
+        make = partial(self._make, Lease, lock_options=options)
         operation = operations.acquire_all(names, options, make=make, retry_for=self.retry_for)
         return Leases(self.execute(operation, "acquire-all"))
 
     def _make(
-        self, body: dict[str, Any], *, options: models.LeaseOptions, sent_at: float, lock_options: LockOptions
-    ) -> Lease:
+        self,
+        kind: type[LeaseKind],
+        body: dict[str, Any],
+        *,
+        options: models.LeaseOptions,
+        sent_at: float,
+        lock_options: LockOptions,
+    ) -> LeaseKind:
         interrupt = lock_options.get("interrupt", False)
-        lease = Lease(body, options=options, sent_at=sent_at, client=self, interrupt=interrupt)
+        lease = kind(body, options=options, sent_at=sent_at, client=self, interrupt=interrupt)
         if (on_event := lock_options.get("on_event")) is not None:
             lease.on_event(on_event)
         if (on_lost := lock_options.get("on_lost")) is not None:
@@ -155,7 +180,10 @@ class Client:
 
     def renew_all(self, leases: Iterable[Lease]) -> list[Lease]:
         """Renews them now, in one request. Returns those that are lost."""
-        return self._for_all("renew-all", list(leases))
+        held = list(leases)
+        for lease, result, reply in self._for_all("renew-all", held):
+            apply_renewal(lease, result, sent_at=reply.sent_at)
+        return [lease for lease in held if lease.status is Status.LOST]
 
     def release_all(self, leases: Iterable[Lease]) -> list[Lease]:
         """Releases them in one request. Returns those that were lost before."""
@@ -163,32 +191,35 @@ class Client:
         for lease in held:
             lease.begin_release()
             self.connection.stop_renewing(lease)
-        return self._for_all("release-all", held)
+        for lease, result, reply in self._for_all("release-all", held):
+            if result["ok"] or reply.repeated:
+                lease.end(Status.RELEASED)
+            elif result.get("code") == errors.Code.LEASE_NOT_CURRENT.value:
+                lease.end(Status.LOST, str(result.get("details")))
+        return [lease for lease in held if lease.status is Status.LOST]
 
-    def _for_all(self, verb: str, leases: Sequence[Lease]) -> list[Lease]:
-        lost = []
+    def _for_all(
+        self, verb: str, leases: Sequence[Lease]
+    ) -> Iterator[tuple[Lease, dict[str, Any], Reply[Any]]]:
         for first in range(0, len(leases), MAX_PAGE):
             chunk = {lease.lease_id: lease for lease in leases[first : first + MAX_PAGE]}
             request = Request("POST", f"/locks/{verb}", {"leases": [lease.batch_entry for lease in chunk.values()]})
-            operation = operations.for_all(request, retry_for=self.retry_for)
-            reply = self.execute(operation, verb)
+            reply = self.execute(operations.for_all(request, retry_for=self.retry_for), verb)
             for result in reply.value:
-                if (one := chunk.get(result["lease_id"])) is None:
-                    continue
-                details = str(result.get("details") or result.get("code"))
-                if result["ok"] and verb == "renew-all":
-                    one.renewed(result, sent_at=reply.sent_at)
-                elif result["ok"] or (reply.repeated and verb == "release-all"):
-                    one.end(Status.RELEASED)
-                elif result.get("code") == errors.Code.LEASE_NOT_CURRENT.value:
-                    lost.append(one)
-                    one.end(Status.LOST, details)
-                else:
-                    one.on_renew_failed(details)
-        return lost
+                if (lease := chunk.get(result["lease_id"])) is not None:
+                    yield lease, result, reply
 
     def inspect(self, name: str) -> LockInfo:
-        return self._call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))
+        return self.call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))
+
+    def check(
+        self, names: Sequence[str], *, lease_ids: Sequence[str] = (), session_id: str | None = None
+    ) -> LockCheck:
+        """Whether the space's policy lets you change what these names stand for. Yours are the leases with these ids,
+        and those of the session. Changes nothing."""
+        body = {"names": list(names), "lease_ids": list(lease_ids), "session_id": session_id}
+        given = {field: value for field, value in body.items() if value is not None}
+        return self.call(Request("POST", "/locks/check", given), operations.parse_check)
 
     def locks(
         self,
@@ -200,13 +231,13 @@ class Client:
     ) -> Iterator[LockInfo]:
         """All of them, page by page."""
         filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "status": status, "sort": sort, "limit": MAX_PAGE}
-        for lock in self._pages("/locks", filters, "locks"):
+        for lock in self.pages("/locks", filters, "locks"):
             yield models.parse(LockInfo, lock)
 
-    def _pages(self, path: str, filters: dict[str, Any], field: str) -> Iterator[Any]:
+    def pages(self, path: str, filters: dict[str, Any], field: str) -> Iterator[Any]:
         while True:
             request = Request("GET", with_query(path, filters))
-            page, filters["cursor"] = self._call(request, partial(operations.parse_page, field))
+            page, filters["cursor"] = self.call(request, partial(operations.parse_page, field))
             for one in page:
                 yield one
             if filters["cursor"] is None:
@@ -220,13 +251,13 @@ class Client:
         body = {field: value for field, value in fields.items() if value is not None}
         # Without the guard a second attempt could end the next holder's lease.
         request = Request("POST", lock_path(name, "force-release"), body, idempotent=fencing_token is not None)
-        return self._call(request, partial(operations.parse_previous, name))
+        return self.call(request, partial(operations.parse_previous, name))
 
     def history(self, name: str | None = None, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
         """The audit trail of a lock, or of the whole space; newest first."""
         filters: dict[str, Any] = {"limit": min(limit or 100, MAX_PAGE)}
         count = 0
-        for event in self._pages(lock_path(name, "history") if name else "/events", filters, "events"):
+        for event in self.pages(lock_path(name, "history") if name else "/events", filters, "events"):
             if limit is not None and count >= limit:
                 return
             count += 1
@@ -239,15 +270,15 @@ class Client:
         return Session(client=self, ttl=ttl, owner=owner, metadata=metadata)
 
     def sessions(self) -> list[SessionInfo]:
-        found, _ = self._call(Request("GET", "/sessions"), partial(operations.parse_page, "sessions"))
+        found, _ = self.call(Request("GET", "/sessions"), partial(operations.parse_page, "sessions"))
         return [models.parse(SessionInfo, one) for one in found]
 
     def inspect_session(self, session_id: str) -> SessionInfo:
-        return self._call(Request("GET", f"/sessions/{session_id}"), partial(models.parse, SessionInfo))
+        return self.call(Request("GET", f"/sessions/{session_id}"), partial(models.parse, SessionInfo))
 
     def keepalive_session(self, session_id: str) -> SessionInfo:
         request = Request("POST", f"/sessions/{session_id}/keepalive", {})
-        return self._call(request, partial(models.parse, SessionInfo))
+        return self.call(request, partial(models.parse, SessionInfo))
 
     def end_session(self, session_id: str) -> None:
         self.execute(operations.end_session(session_id, retry_for=self.retry_for), "end session")
@@ -259,17 +290,96 @@ class Client:
 
         A broken connection is resumed where it broke. `after` is the `id` of an event seen earlier.
         """
-        stream = EventStream(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
+        stream = watch.lock_events(name=name, prefix=prefix, after=after, retry_for=self.retry_for)
         for event in self.connection.watch(stream):
             yield event
 
+    def create_election(self) -> str:
+        """The random id of a new room, to be shared with all candidates. Elections need no token: `Client(token="")`
+        sends none."""
+        room = self.call(Request("POST", "/elections", {}), lambda body: models.expect(body, election_id=str))
+        return str(room["election_id"])
+
+    def election(self, room: str, candidate: str, **options: Unpack[LockOptions]) -> Election:
+        """For `with`: waits until the candidate leads, renews in the background, resigns at the end."""
+        return Election(room, candidate=candidate, client=self, options=options)
+
+    def campaign(self, room: str, candidate: str, **options: Unpack[LockOptions]) -> Term:
+        """As `acquire`: LockHeld if another candidate leads."""
+        make = partial(self._make, Term, lock_options=options)
+        operation = operations.campaign(room, candidate, options, make=make, retry_for=self.retry_for)
+        return (self.execute(operation, "campaign"))[0]
+
+    def inspect_election(self, room: str) -> ElectionInfo:
+        return self.call(Request("GET", operations.election_path(room)), operations.parse_election)
+
+    def watch_election(self, room: str) -> Generator[ElectionInfo, None, None]:
+        """The state, and again after each change, without end."""
+        for state in self.connection.watch(watch.election_events(room, retry_for=self.retry_for)):
+            yield state
+
+    def run(
+        self,
+        name: str | None = None,
+        *,
+        metadata: Metadata = None,
+        idle_limit: int | None = None,
+        max_depth: int | None = None,
+        dump: bool = False,
+        ttl: int = DEFAULT_SESSION_TTL,
+    ) -> Run:
+        """For `with`: starts a run as its lead, and finishes it at the end, or when the lead is silent for `idle_limit`
+        seconds. `ttl` is that of the lead's session. With `dump`, an export is kept at the end."""
+        from octo.runs import Run
+
+        body = {
+            "name": name, "metadata": models.metadata_text(metadata), "ttl_seconds": idle_limit, "max_depth": max_depth,
+            "dump": dump, "session_ttl_seconds": ttl,
+        }  # fmt: skip
+        return Run(client=self, path="/runs", body=body, ttl=ttl)
+
+    def join_run(self) -> Actor:
+        """For `with`, in a process that was started with the `environment` of an actor: works as that actor."""
+        from octo.runs import joined_actor
+
+        return joined_actor(self)
+
+    @property
+    def kv(self) -> Store:
+        """The entries of the layer that this client's token belongs to."""
+        from octo.runs import Store
+
+        return Store(self)
+
+    def runs(
+        self, *, state: Literal["all", "unfinished", "active", "draining", "finished"] | None = None
+    ) -> Iterator[RunInfo]:
+        """All of them, the latest first."""
+        for run in self.pages("/runs", {"state": state}, "runs"):
+            yield models.parse(RunInfo, run)
+
+    def inspect_run(self, run_id: str) -> RunInfo:
+        return self.call(Request("GET", f"/runs/{run_id}"), partial(models.parse, RunInfo))
+
+    def drain_run(self, run_id: str) -> RunInfo:
+        return self.call(Request("POST", f"/runs/{run_id}/drain", {}), partial(models.parse, RunInfo))
+
+    def finish_run(self, run_id: str, *, reason: str | None = None) -> RunInfo:
+        """Revokes its tokens and frees its leases. A run that has finished stays as it is."""
+        body = {} if reason is None else {"reason": reason}
+        return self.call(Request("POST", f"/runs/{run_id}/finish", body), partial(models.parse, RunInfo))
+
+    def export_run(self, run_id: str) -> dict[str, Any]:
+        """One snapshot of all layers, with entries, leases, actors and waiters."""
+        return self.call(Request("GET", f"/runs/{run_id}/export"), models.expect)
+
     def whoami(self) -> TokenInfo:
-        return self._call(Request("GET", "/whoami"), operations.parse_identity)
+        return self.call(Request("GET", "/whoami"), operations.parse_identity)
 
     def rotate_token(self, *, overlap: int = 0) -> NewToken:
         """The successor of this client's token, which stays valid for `overlap` seconds."""
         request = Request("POST", "/auth/token/rotate", {"overlap_seconds": overlap}, idempotent=False)
-        return self._call(request, partial(models.parse, NewToken))
+        return self.call(request, partial(models.parse, NewToken))
 
     def singleton(
         self, name: str, *, on_held: Literal["skip", "raise"] = "skip", **options: Unpack[LockOptions]

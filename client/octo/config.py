@@ -47,7 +47,8 @@ def resolve(
     http2: bool = False,
     environment: Mapping[str, str] = os.environ,
 ) -> Settings:
-    """Arguments come before the environment, the environment before the profile, a token before a file."""
+    """Arguments come before the environment, the environment before the profile, a token before a file. The token "" is
+    none: elections need none."""
     saved = load_profile(profile or environment.get("OCTO_PROFILE"), environment)
     url = (url or environment.get("OCTO_URL") or saved.get("url") or DEFAULT_URL).rstrip("/")
     if allow_http is None:
@@ -62,8 +63,8 @@ def resolve(
             token, token_file = _saved_token(saved)
     if token is None and token_file is not None:
         file = os.fspath(token_file)
-        token = read_token_file(file)
-    if not token:
+        token = read_token_file(file) or None
+    if token is None:
         raise ConfigurationError(
             "There is no token: run `octo login`, or set OCTO_TOKEN, or OCTO_TOKEN_FILE to a file that holds one."
         )

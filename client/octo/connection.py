@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from octo import errors
 from octo.lease import Renewable
-from octo.models import WatchEvent
 from octo.protocol import Operation, Sleep
 from octo.renewer import Renewer
 from octo.transport import Transport
@@ -60,7 +59,7 @@ class AsyncConnection:
         finally:
             operation.close()
 
-    async def watch(self, stream: EventStream) -> AsyncGenerator[WatchEvent, None]:
+    async def watch(self, stream: EventStream[Result]) -> AsyncGenerator[Result, None]:
         while True:
             problem: errors.TransportError | None = None
             try:
@@ -101,7 +100,7 @@ class Connection:
     def execute(self, operation: Operation[Result], name: str = "request") -> Result:
         return self._thread.call(self._inner.execute(operation, name))
 
-    def watch(self, stream: EventStream) -> Generator[WatchEvent, None, None]:
+    def watch(self, stream: EventStream[Result]) -> Generator[Result, None, None]:
         events = self._inner.watch(stream)
         try:
             while True:

@@ -74,6 +74,9 @@ class ApiError(OctoError):
         self.title = title
         self.request_id = request_id
         self.retry_after = retry_after
+        # Of a refused compare-and-swap, and of a limit of the key-value store: value, total or keys.
+        self.current_version: int | None = None
+        self.which: str | None = None
         # Whether an earlier attempt of the same request may have been carried out.
         self.repeated = False
 
@@ -128,6 +131,10 @@ class StoreLimitExceeded(ApiError):
 
 class Conflict(ApiError):
     code = Code.CONFLICT.value
+
+
+class VersionMismatch(Conflict):
+    """A compare-and-swap expected another version; `current_version` is the one there is, 0 if there is none."""
 
 
 class LockLimitExceeded(ApiError):
@@ -212,7 +219,8 @@ def from_body(*, status: int, body: Any, retry_after: float | None = None) -> Ap
     if isinstance(body.get("retry_after_ms"), int):
         retry_after = body["retry_after_ms"] / 1000
     request_id = body.get("request_id")
-    problem = _BY_CODE.get(body["code"], ApiError)(
+    kind = VersionMismatch if status == 412 else _BY_CODE.get(body["code"], ApiError)
+    problem = kind(
         body["details"],
         status=status,
         title=body["error"],
@@ -220,4 +228,8 @@ def from_body(*, status: int, body: Any, retry_after: float | None = None) -> Ap
         retry_after=retry_after,
     )
     problem.code = body["code"]
+    if isinstance(body.get("current_version"), int):
+        problem.current_version = body["current_version"]
+    if isinstance(body.get("which"), str):
+        problem.which = body["which"]
     return problem

@@ -1,5 +1,5 @@
 """An in-memory lock server for unit tests, as an httpx transport. The same conformance tests run on it and on the real
-server; what it does not have (webhooks, tokens, runs, KV, name prefixes, limits) answers 404.
+server; what it does not have (webhooks, tokens, runs and their store, access lists, limits) answers 404.
 
     server = FakeServer()
     with server.client() as client, client.lock("report"):
@@ -9,6 +9,7 @@ server; what it does not have (webhooks, tokens, runs, KV, name prefixes, limits
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 import threading
@@ -21,6 +22,7 @@ from urllib.parse import parse_qs, unquote
 
 import httpx
 
+from octo import names
 from octo.async_client import AsyncClient
 from octo.client import Client
 from octo.errors import Code
@@ -31,6 +33,7 @@ MAX_TTL = 86_400
 MAX_METADATA = 1_024
 MAX_LOCK_DELAY = 60
 MIN_SESSION_TTL = 10
+MAX_BLOCKERS = 100
 POLL_SECONDS = 0.01
 _NAME = re.compile(r"[\w.\-:@+=~]+(/[\w.\-:@+=~]+)*")
 _LEASE_FIELDS = ("name", "lease_id", "fencing_token", "owner", "metadata", "acquired_at", "expires_at")
@@ -76,8 +79,16 @@ class _Lock:
 
 
 class FakeServer(httpx.AsyncBaseTransport):
-    def __init__(self, *, tokens: Mapping[str, Iterable[str]] | None = None) -> None:
-        """`tokens` maps each token to its scopes."""
+    def __init__(
+        self,
+        *,
+        tokens: Mapping[str, Iterable[str]] | None = None,
+        namespaces: Mapping[str, str] = names.DEFAULT_RULES,
+        lock_policy: str = "warn",
+    ) -> None:
+        """`tokens` maps each token to its scopes, `namespaces` each namespace to its rule: exact, tree or all."""
+        self.namespaces = dict(namespaces)
+        self.lock_policy = lock_policy
         self.url = "http://fake-octo.localhost"
         self.tokens = {token: tuple(scopes) for token, scopes in (tokens or {"fake-token": SCOPES}).items()}
         self._offset = 0.0
@@ -86,6 +97,7 @@ class FakeServer(httpx.AsyncBaseTransport):
         self._keys: dict[tuple[str, str | None], tuple[Any, Any]] = {}
         self._events: list[dict[str, Any]] = []
         self._waiting: list[tuple[object, set[str]]] = []
+        self._rooms: dict[str, _Lock] = {}
         # Each blocking client has a thread of its own.
         self._guard = threading.Lock()
 
@@ -104,6 +116,8 @@ class FakeServer(httpx.AsyncBaseTransport):
         path = request.url.raw_path.decode().partition("?")[0]
         parameters = {name: values[0] for name, values in parse_qs(request.url.query.decode()).items()}
         try:
+            if path.startswith("/elections"):
+                return self._elections(request, path.split("/")[2:])
             token = self._authenticate(request.headers.get("authorization"))
             if path.endswith("/watch"):
                 return self._watch(path, parameters, request.headers.get("last-event-id"))
@@ -140,8 +154,8 @@ class FakeServer(httpx.AsyncBaseTransport):
                     if not refused or time.monotonic() >= deadline or not call.path.startswith("/locks/"):
                         return status, answer
                     if all(call.ticket is not ticket for ticket, _ in self._waiting):
-                        names = set(call.body.get("names") or [self._name(call.path)[0]])
-                        self._waiting.append((call.ticket, names))
+                        wanted = self._names(call.body) if "names" in call.body else [self._name(call.path)[0]]
+                        self._waiting.append((call.ticket, set(wanted)))
                 await asyncio.sleep(POLL_SECONDS)
         finally:
             with self._guard:
@@ -172,6 +186,8 @@ class FakeServer(httpx.AsyncBaseTransport):
             if method == "POST" and parts[1] in batch:
                 self._require(token, "locks:write")
                 return self._once(call, lambda: batch[parts[1]](call))
+            if method == "POST" and parts[1:] == ["check"]:
+                return self._check(call)
             if method == "POST" and parts[1] in ("renew-all", "release-all"):
                 self._require(token, "locks:write")
                 leases = self._field(body, "leases", list)
@@ -203,10 +219,11 @@ class FakeServer(httpx.AsyncBaseTransport):
         verbs = ("acquire", "renew", "release", "force-release", "watch", "history")
         first, _, last = encoded.rpartition("/")
         name, verb = (unquote(first), last) if first and last in verbs else (unquote(encoded), "")
-        self._check_name(name)
-        return name, verb
+        return self._check_name(name), verb
 
     def _check_name(self, name: str) -> str:
+        if self.namespaces.get(names.split(name)[0]) == "tree":
+            name = names.canonical(name)
         dots = any(not segment.strip(".") for segment in name.split("/"))
         if not _NAME.fullmatch(name) or len(name.encode()) > 256 or dots:
             raise _Refused(400, Code.INVALID_LOCK_NAME, "The name is not valid.")
@@ -302,16 +319,19 @@ class FakeServer(httpx.AsyncBaseTransport):
             "holder_id": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{token} {body.get('session_id')}")),
         }
 
-    def _blocker(self, name: str, ticket: object) -> bool:
-        lock = self._lock(name)
-        if lock.lease_id or lock.available_at is not None:
-            return True
-        for one, names in self._waiting:
-            if one is ticket:
-                return False
-            if name in names:
-                return True
-        return False
+    def _blockers(self, name: str, ticket: object = None) -> list[_Lock]:
+        """The leases that overlap the name; the lock itself if it is closed, or if an earlier request waits for it."""
+        held = [lock for lock in self._locks.values() if lock.lease_id and self._overlap(lock.name, name)]
+        if held or self._lock(name).available_at is not None:
+            return held or [self._lock(name)]
+        earlier = itertools.takewhile(lambda entry: entry[0] is not ticket, self._waiting if ticket else ())
+        return [self._lock(name)] if any(self._overlap(one, name) for _, wanted in earlier for one in wanted) else []
+
+    def _overlap(self, one: str, other: str) -> bool:
+        return names.overlap(one, other, self.namespaces)
+
+    def _blocked_by(self, blockers: Iterable[_Lock]) -> list[dict[str, Any]]:
+        return [self._fields(lock, _HOLDER_FIELDS) for lock in blockers][:MAX_BLOCKERS]
 
     def _grant(self, name: str, options: dict[str, Any], token: str) -> dict[str, Any]:
         lock = self._locks.setdefault(name, _Lock(name))
@@ -340,35 +360,58 @@ class FakeServer(httpx.AsyncBaseTransport):
         if lock.lease_id and options["session"] is not None and lock.session is options["session"]:
             lock.expires_at = max(lock.expires_at, self._now() + options["ttl"])
             return 200, {"status": "acquired", **self._lease(lock)}
-        if lock.lease_id:
-            waiters = sum(name in names for _, names in self._waiting)
-            retry = {"retry_after_ms": self._retry_after(lock.expires_at), "waiters": waiters}
-            return 200, {"status": "held", **self._fields(lock, _HOLDER_FIELDS), **retry}
+        blockers = self._blockers(name, call.ticket)
+        if blockers and blockers[0].lease_id:
+            retry = {"retry_after_ms": self._retry_after(blockers[0].expires_at), "waiters": self._waiters(name)}
+            held = {"status": "held", **self._fields(blockers[0], _HOLDER_FIELDS), "name": name, **retry}
+            if names.split(name)[0] in self.namespaces:
+                held["blocked_by"] = self._blocked_by(blockers)
+            return 200, held
         if lock.available_at is not None:
             left = int((lock.available_at - self._now()) * 1000)
             fields = {"available_at": self._at(lock.available_at), "lock_delay_seconds": lock.lock_delay}
             return 409, {"status": "delayed", "name": name, **fields, "retry_after_ms": left}
-        if self._blocker(name, call.ticket):
+        if blockers:
             # Free, and the first of the queue is about to take it.
             return 200, {"status": "held", **self._fields(lock, _HOLDER_FIELDS), "retry_after_ms": 100, "waiters": 1}
         return 200, {"status": "acquired", **self._grant(name, options, call.token)}
 
+    def _waiters(self, name: str) -> int:
+        return sum(name in wanted for _, wanted in self._waiting)
+
     def _names(self, body: Any) -> list[str]:
-        return [self._check_name(name) for name in dict.fromkeys(self._field(body, "names", list))]
+        return list(dict.fromkeys(self._check_name(name) for name in self._field(body, "names", list)))
+
+    def _check(self, call: _Call) -> tuple[int, Any]:
+        self._require(call.token, "locks:read")
+        ids, session = call.body.get("lease_ids") or [], call.body.get("session_id")
+        held = [lock for lock in self._locks.values() if lock.lease_id]
+        bound = self._find_session(session, call.token) if session else None
+        ours = [lock for lock in held if lock.lease_id in ids or (bound and lock.session is bound)]
+        wanted = self._names(call.body)
+        others = {
+            name: [lock for lock in held if lock not in ours and self._overlap(lock.name, name)] for name in wanted
+        }
+        conflicts = [{"name": name, "blocked_by": self._blocked_by(locks)} for name, locks in others.items() if locks]
+        missing = [name for name in wanted if not any(names.covers(one.name, name, self.namespaces) for one in ours)]
+        decision = {"off": "clear", "warn": "warn" if conflicts else "clear"}.get(
+            self.lock_policy, "block" if missing else "clear"
+        )
+        return 200, {"decision": decision, "policy": self.lock_policy, "conflicts": conflicts, "missing": missing}
 
     def _claim_next(self, call: _Call) -> tuple[int, Any]:
-        options, names = self._options(call.body, call.token), self._names(call.body)
-        for name in names:
-            if not self._blocker(name, call.ticket):
+        options, wanted = self._options(call.body, call.token), self._names(call.body)
+        for name in wanted:
+            if not self._blockers(name, call.ticket):
                 return 200, {"status": "acquired", **self._grant(name, options, call.token)}
-        soonest = min(self._lock(name).expires_at for name in names)
+        soonest = min(self._lock(name).expires_at for name in wanted)
         return 200, {"status": "held", "retry_after_ms": self._retry_after(soonest)}
 
     def _acquire_all(self, call: _Call) -> tuple[int, Any]:
-        options, names = self._options(call.body, call.token), self._names(call.body)
-        blockers = [self._lock(name) for name in names if self._blocker(name, call.ticket)]
+        options, wanted = self._options(call.body, call.token), self._names(call.body)
+        blockers = list(dict.fromkeys(lock for name in wanted for lock in self._blockers(name, call.ticket)))
         if not blockers:
-            return 200, {"status": "acquired", "leases": [self._grant(name, options, call.token) for name in names]}
+            return 200, {"status": "acquired", "leases": [self._grant(name, options, call.token) for name in wanted]}
         blocked_by = []
         for info in map(self._info, blockers):
             fields = ("name", "holder_id", "owner", "metadata", "fencing_token", "expires_at", "available_at")
@@ -419,9 +462,9 @@ class FakeServer(httpx.AsyncBaseTransport):
         return 200, {"status": "released", "name": lock.name, "previous": previous}
 
     def _info(self, lock: _Lock) -> dict[str, Any]:
-        waiters = sum(lock.name in names for _, names in self._waiting)
         info: dict[str, Any] = dict.fromkeys((*_HOLDER_FIELDS, "renewed_at", "available_at"))
-        info |= {"name": lock.name, "status": "free", "fencing_token": lock.fencing_token, "waiters": waiters}
+        info |= {"name": lock.name, "status": "free", "fencing_token": lock.fencing_token}
+        info["waiters"] = self._waiters(lock.name)
         info |= {"session_id_present": False}
         if lock.lease_id:
             present = {"status": "held", "session_id_present": lock.session is not None}
@@ -490,6 +533,62 @@ class FakeServer(httpx.AsyncBaseTransport):
         times = {field: self._at(session[field]) for field in ("created_at", "expires_at")}
         known = {field: session[field] for field in ("session_id", "owner", "metadata", "ttl_seconds", "active")}
         return {**known, **times, "lock_count": held}
+
+    def _elections(self, request: httpx.Request, parts: list[str]) -> httpx.Response:
+        """Without a token, in rooms apart from the locks."""
+        if not parts:
+            room = uuid.uuid4().hex
+            return self._response(201, {"election_id": room, "status_path": f"/elections/{room}"})
+        room, verb = parts[0], "".join(parts[1:])
+        if verb == "watch":
+            return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, content=self._room_events(room))
+        body = json.loads(request.content or b"{}")
+        with self._guard:
+            lock, now = self._room(room), self._now()
+            if verb == "campaign":
+                key = request.headers.get("idempotency-key", uuid.uuid4().hex)
+                if lock.lease_id is None:
+                    lock.lease_id, lock.token = uuid.uuid4().hex, key
+                    lock.owner, lock.metadata = self._field(body, "candidate_id", str), body.get("metadata")
+                    lock.fencing_token = max(lock.fencing_token + 1, int(now * 1000))
+                    lock.ttl, lock.expires_at = body.get("ttl_seconds") or 30, now + (body.get("ttl_seconds") or 30)
+                leads = lock.token == key
+                return self._response(200, self._leadership(room, "leader" if leads else "follower", with_token=leads))
+            if not verb:
+                return self._response(200, self._leadership(room, "leader" if lock.lease_id else "vacant"))
+            if lock.lease_id is None or lock.lease_id != self._field(body, "leader_token", str):
+                raise _Refused(404, Code.LEASE_NOT_CURRENT, "This token does not lead the room.")
+            if verb == "renew":
+                lock.expires_at = now + (body.get("ttl_seconds") or 30)
+                return self._response(200, self._leadership(room, "leader", with_token=True))
+            lock.lease_id = None
+            return self._response(200, {"election_id": room, "status": "vacant", "previous_term": lock.fencing_token})
+
+    def _room(self, room: str) -> _Lock:
+        lock = self._rooms.setdefault(room, _Lock(room))
+        if lock.expires_at <= self._now():
+            lock.lease_id = None
+        return lock
+
+    def _leadership(self, room: str, status: str, *, with_token: bool = False) -> dict[str, Any]:
+        lock = self._room(room)
+        left = int((lock.expires_at - self._now()) * 1000) if lock.lease_id else 0
+        leader = {"candidate_id": lock.owner, "metadata": lock.metadata, "term": lock.fencing_token}
+        leader["expires_at"] = self._at(lock.expires_at)
+        answer = {"election_id": room, "status": status, "leader": leader if lock.lease_id else None}
+        secret = {"leader_token": lock.lease_id, "renew_after_ms": left // 2}
+        return answer | (secret if with_token else {"retry_after_ms": left})
+
+    async def _room_events(self, room: str) -> AsyncIterator[bytes]:
+        before = None
+        while True:
+            with self._guard:
+                lock = self._room(room)
+                state = self._leadership(room, "leader" if lock.lease_id else "vacant")
+            if (shown := json.dumps(state["leader"])) != before:
+                before = shown
+                yield f"event: state\ndata: {json.dumps(state)}\n\n".encode()
+            await asyncio.sleep(POLL_SECONDS)
 
     def _watch(self, path: str, parameters: dict[str, str], after: str | None) -> httpx.Response:
         name = None if path == "/watch" else self._name(path)[0]

@@ -205,6 +205,10 @@ class LeaseBase(Renewable):
         body = {field: value for field, value in (self.batch_entry or {}).items() if field != "name"}
         return Request("POST", lock_path(self.name, "renew"), body, timeout=timeout)
 
+    def ending(self) -> Request:
+        """The request that releases it."""
+        return Request("POST", lock_path(self.name, "release"), {"lease_id": self.lease_id})
+
     def parse_renewal(self, body: Any) -> float:
         expect(body, lease_id=str, expires_at=str)
         if body["lease_id"] != self.lease_id:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
@@ -10,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar
 from octo.errors import TransportError
 
 Metadata: TypeAlias = "str | Mapping[str, object] | None"
+Encoding: TypeAlias = Literal["json", "text", "base64"]
 OnWait: TypeAlias = "Callable[[Holder], object]"
 
 # The contract's default, for servers that do not say how long a lease is.
@@ -81,6 +83,22 @@ class LockInfo(NamedTuple):
     available_at: datetime | None = None
 
 
+class NameConflict(NamedTuple):
+    """The leases of others that overlap a name."""
+
+    name: str
+    blocked_by: tuple[Holder, ...] = ()
+
+
+class LockCheck(NamedTuple):
+    """`missing`: the names that no lease of yours covers. `policy` is the space's."""
+
+    decision: Literal["clear", "warn", "block"]
+    policy: Literal["off", "warn", "require"]
+    conflicts: tuple[NameConflict, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
 class PreviousHolder(NamedTuple):
     """The lease that a force-release ended."""
 
@@ -116,6 +134,62 @@ class WatchEvent(NamedTuple):
     observed_at: datetime | None = None
 
 
+class ElectionInfo(NamedTuple):
+    """The state of a room; without a leader, `candidate_id` and `term` are None."""
+
+    election_id: str
+    status: Literal["leader", "vacant"]
+    candidate_id: str | None = None
+    metadata: str | None = None
+    term: int | None = None
+    expires_at: datetime | None = None
+    retry_after_ms: int | None = None
+    observed_at: datetime | None = None
+
+
+class Entry(NamedTuple):
+    """`value` is JSON, text, or bytes, as it was written."""
+
+    path: str
+    version: int
+    value: Any = None
+    encoding: Encoding = "json"
+    written_by: str | None = None
+    written_at: datetime | None = None
+
+
+class EntryInfo(NamedTuple):
+    """An entry without its value."""
+
+    path: str
+    version: int
+    encoding: Encoding = "json"
+    size: int = 0
+    written_by: str | None = None
+    written_at: datetime | None = None
+
+
+class RunInfo(NamedTuple):
+    """`layers` and `held` only if one run was asked for: the tree with its actors, and the leases."""
+
+    run_id: str
+    name: str
+    state: Literal["active", "draining", "finished"]
+    metadata: str | None = None
+    lead: str | None = None
+    layer_count: int = 0
+    actors_present: int = 0
+    leases: int = 0
+    waiting: int = 0
+    created_at: datetime | None = None
+    last_sign_of_life_at: datetime | None = None
+    draining_at: datetime | None = None
+    finished_at: datetime | None = None
+    finish_reason: str | None = None
+    layers: tuple[dict[str, Any], ...] = ()
+    held: tuple[dict[str, Any], ...] = ()
+
+
 class TokenInfo(NamedTuple):
     public_id: str
     name: str
@@ -136,7 +210,8 @@ class NewToken(NamedTuple):
 
 
 Record = TypeVar(
-    "Record", Holder, LockDelay, LockInfo, PreviousHolder, SessionInfo, WatchEvent, TokenInfo, NewToken
+    "Record", Holder, LockDelay, LockInfo, PreviousHolder, SessionInfo, WatchEvent, ElectionInfo, Entry, EntryInfo,
+    RunInfo, TokenInfo, NewToken,
 )  # fmt: skip
 
 
@@ -209,3 +284,9 @@ def lease_body(options: LeaseOptions) -> dict[str, Any]:
         "ephemeral": options.get("ephemeral"),
     }
     return {field: value for field, value in body.items() if value is not None}
+
+
+def entry_body(value: Any, encoding: Encoding | None) -> dict[str, Any]:
+    if isinstance(value, bytes):
+        return {"value": base64.b64encode(value).decode(), "encoding": "base64"}
+    return {"value": value, "encoding": encoding or "json"}

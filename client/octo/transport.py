@@ -11,11 +11,10 @@ from typing import Any
 
 import httpx
 
-from octo import clock
+from octo import __version__, clock
 from octo.config import Settings, is_loopback
 from octo.errors import ConfigurationError, TransportError
 from octo.protocol import Request, Response
-from octo.version import VERSION
 
 CONNECT_SECONDS = 5.0
 MAX_BODY = 64 * 1024 * 1024
@@ -34,8 +33,8 @@ class Transport:
         self._program = program
         self._transport = transport
         self._headers = {
-            "Authorization": f"Bearer {settings.token}",
-            "User-Agent": " ".join(filter(None, (f"octo/{VERSION}", python, program))),
+            **({"Authorization": f"Bearer {settings.token}"} if settings.token else {}),
+            "User-Agent": " ".join(filter(None, (f"octo/{__version__}", python, program))),
             "Accept": "application/json",
             "Accept-Encoding": "identity",
         }
@@ -83,7 +82,7 @@ class Transport:
         headers = {**self._headers, **request.headers}
         content = None
         if request.body is not None:
-            content = json.dumps(request.body).encode()
+            content = json.dumps(request.body, separators=(",", ":")).encode()
             headers["Content-Type"] = "application/json"
         url = self._settings.url + request.path
         return self._client.stream(request.method, url, content=content, headers=headers, timeout=timeout)

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
-from octo import clock, errors, models
-from octo.models import WatchEvent, expect
+from octo import clock, errors, models, operations
+from octo.models import ElectionInfo, WatchEvent, expect
 from octo.protocol import Request, Response, backoff, check_response, lock_path, with_query
 
 # The server sends at least a comment every 15 seconds.
 MAX_SILENCE = 35.0
 
 
-class EventStream:
-    def __init__(self, *, name: str | None, prefix: str | None, after: str | None, retry_for: float) -> None:
-        self._path = lock_path(name, "watch") if name else with_query("/watch", {"prefix": prefix})
+Event = TypeVar("Event")
+
+
+class EventStream(Generic[Event]):
+    """`parse` makes events of the fields of a frame."""
+
+    def __init__(
+        self, path: str, parse: Callable[[dict[str, str]], list[Event]], *, retry_for: float, after: str | None = None
+    ) -> None:
+        self._path = path
+        self._parse = parse
         self._retry_for = retry_for
         self._position = after
         self._attempt = 0
@@ -52,7 +62,7 @@ class EventStream:
             raise problem or errors.TransportError("The server ends the stream again and again.")
         return pause
 
-    def feed_line(self, line: str) -> list[WatchEvent]:
+    def feed_line(self, line: str) -> list[Event]:
         self._attempt, self._broken_since = 0, None
         field, _, value = line.rstrip("\r\n").partition(":")
         if field:
@@ -62,20 +72,40 @@ class EventStream:
         if line.strip():
             return []
         fields, self._fields = self._fields, {}
-        events = self._events(fields) if "data" in fields else []
+        events = self._parse(fields) if "data" in fields else []
         if fields.get("id"):
             self._position = fields["id"]
         return events
 
-    @staticmethod
-    def _events(fields: dict[str, str]) -> list[WatchEvent]:
-        try:
-            body = expect(json.loads(fields["data"]), event=str)
-        except (ValueError, RecursionError):
-            raise models.invalid("an event") from None
-        position = fields.get("id") or None
-        if body["event"] != "snapshot":
-            return [models.parse(WatchEvent, body, id=position)]
-        known = {"event": "snapshot", "observed_at": body.get("observed_at"), "id": position}
-        locks = expect(body, locks=list)["locks"]
-        return [models.parse(WatchEvent, lock, lock_name=expect(lock, name=str)["name"], **known) for lock in locks]
+
+def lock_events(
+    *, name: str | None, prefix: str | None, after: str | None, retry_for: float
+) -> EventStream[WatchEvent]:
+    path = lock_path(name, "watch") if name else with_query("/watch", {"prefix": prefix})
+    return EventStream(path, _lock_events, retry_for=retry_for, after=after)
+
+
+def election_events(room: str, *, retry_for: float) -> EventStream[ElectionInfo]:
+    """Without positions: a stream that broke begins again with the present state."""
+    return EventStream(
+        operations.election_path(room, "watch"),
+        lambda fields: [operations.parse_election(_body(fields))] if fields.get("event") == "state" else [],
+        retry_for=retry_for,
+    )
+
+
+def _body(fields: dict[str, str]) -> dict[str, Any]:
+    try:
+        return expect(json.loads(fields["data"]))
+    except (ValueError, RecursionError):
+        raise models.invalid("an event") from None
+
+
+def _lock_events(fields: dict[str, str]) -> list[WatchEvent]:
+    body = expect(_body(fields), event=str)
+    position = fields.get("id") or None
+    if body["event"] != "snapshot":
+        return [models.parse(WatchEvent, body, id=position)]
+    known = {"event": "snapshot", "observed_at": body.get("observed_at"), "id": position}
+    locks = expect(body, locks=list)["locks"]
+    return [models.parse(WatchEvent, lock, lock_name=expect(lock, name=str)["name"], **known) for lock in locks]

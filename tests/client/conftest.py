@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from octo import Client
+from octo import Client, names
 from tests import database
 from tests.client.command_line import CommandLine
 from tests.fault_proxy import FaultProxy
@@ -63,7 +63,7 @@ def backend() -> Iterator[Backend]:
     )  # fmt: skip
     operator, worker = json.loads(made.stdout)
     # A storm of tests is no flood.
-    server = RunningServer(url, {"OCTO_FAILED_AUTHENTICATIONS_PER_MINUTE": "10000"})
+    server = RunningServer(url, {"OCTO_FAILED_AUTHENTICATIONS_PER_MINUTE": "10000", "OCTO_PUBLIC_ELECTIONS": "true"})
     try:
         server.start()
         yield Backend(server, operator, worker)
@@ -92,6 +92,14 @@ def octo(backend: Backend, tmp_path: Path) -> Iterator[CommandLine]:
     command_line = CommandLine(backend.environment, tmp_path)
     yield command_line
     command_line.end_all()
+
+
+@pytest.fixture
+def no_namespaced_leases(operator: Client) -> None:
+    """A lease that another test has left would overlap with a `repo:` name, or one of its own kind."""
+    for namespace in names.DEFAULT_RULES:
+        for lock in list(operator.locks(prefix=f"{namespace}:")):
+            operator.force_release(lock.name, reason="left by another test", fencing_token=lock.fencing_token)
 
 
 @pytest.fixture

@@ -260,6 +260,57 @@ def test_names_and_values_are_checked(worker, name):
         next(worker.history(name))
 
 
+def test_overlapping_names_exclude_each_other(worker, no_namespaced_leases, name):
+    top = f"path:{name}"
+    one = worker.acquire(f"path:./{name}//a/", owner="anna")
+    assert one.name == f"{top}/a"
+    worker.acquire(f"{top}/b", owner="berta")
+    with pytest.raises(octo.LockHeld) as refused:
+        worker.acquire(top)
+    assert refused.value.name == top
+    assert [(one.name, one.owner) for one in refused.value.blocked_by] == [(f"{top}/a", "anna"), (f"{top}/b", "berta")]
+    assert refused.value.blocked_by[0].fencing_token == one.fencing_token
+    with pytest.raises(octo.LockHeld):
+        worker.acquire("repo:all")
+    with pytest.raises(octo.LockHeld):
+        worker.acquire_all([f"{top}-old", f"{top}/a/deep"])
+    assert worker.claim_next([top, f"{top}-old"]).name == f"{top}-old"
+    with pytest.raises(octo.InvalidLockName):
+        worker.acquire(f"{top}/../x")
+    assert worker.inspect(f"path:/{name}/a").status == "held"
+    worker.release(f"path:{name}/./a", one.lease_id)
+
+
+def test_a_wide_name_is_not_overtaken(worker, name):
+    narrow = worker.acquire(f"path:{name}/a", ttl=60)
+    wide: list[octo.Lease] = []
+    waiting = threading.Thread(target=lambda: wide.append(worker.acquire(f"path:{name}", wait=PATIENCE_SECONDS)))
+    waiting.start()
+    eventually(lambda: worker.inspect(f"path:{name}").waiters == 1)
+    with pytest.raises(octo.LockHeld):
+        worker.acquire(f"path:{name}/b")
+    narrow.release()
+    waiting.join()
+    wide[0].release()
+
+
+def test_a_check_tells_conflicts_and_what_is_missing(worker, boss, name):
+    theirs = boss.acquire(f"path:{name}/src", owner="anna")
+    with worker.session(ttl=30) as session:
+        ours = worker.acquire(f"path:{name}/docs")
+        session.acquire(f"path:{name}/tests")
+        wanted = [f"path:{name}/{file}" for file in ("src/x", "docs/x", "tests/x", "free")]
+        found = worker.check(wanted, lease_ids=[ours.lease_id], session_id=session.session_id)
+        assert (found.decision, found.policy) == ("warn", "warn")
+        assert [(one.name, [by.name for by in one.blocked_by]) for one in found.conflicts] == [
+            (wanted[0], [theirs.name])
+        ]
+        assert found.missing == (wanted[0], wanted[3])
+    assert worker.check([f"path:{name}/docs/x"], lease_ids=[ours.lease_id]).decision == "clear"
+    with pytest.raises(octo.NotFound):
+        worker.check([f"path:{name}"], session_id="00000000-0000-4000-8000-000000000000")
+
+
 def test_time_passes_in_the_fake_server_when_a_test_says_so(name):
     server = FakeServer()
     with server.client() as client:

@@ -13,17 +13,11 @@ import pytest
 from octo import Client
 from octo.cli.commands import COMMANDS
 from octo.cli.exit_codes import ExitCode
-from tests.servers import PROJECT_DIR
-
-DOCS = PROJECT_DIR / "docs"
-
-
-def blocks(document: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / document).read_text(), re.MULTILINE | re.DOTALL)
+from tests.client.guides import DOCS, blocks
 
 
 @pytest.fixture
-def environment(backend, tmp_path):
+def environment(backend, tmp_path, no_namespaced_leases):
     """A shell with `octo` on the path, and nothing else that this suite has set."""
     binaries = tmp_path / "bin"
     binaries.mkdir()
@@ -34,12 +28,13 @@ def environment(backend, tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.timeout(180)
 def test_the_guide_of_the_command_line(environment, backend, name, tmp_path):
     text = "\n".join(blocks("cli.md", "sh")).replace("http://127.0.0.1:8000", backend.url)
     text = text.replace("octo_…", backend.worker_token)
     done = subprocess.run(
         ["bash", "-euo", "pipefail"], input=text, env={**environment, "ID": name}, cwd=tmp_path,
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=150,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stdout + done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from octo.version import VERSION
+from octo import __version__
 from tests.servers import PROJECT_DIR
 
 HERE = Path(sys.executable).parent
@@ -25,7 +25,7 @@ def test_it_installs_from_its_folder_and_runs_alone(tmp_path):
     )  # fmt: skip
     octo = environment / "bin" / "octo"
     printed = subprocess.run([octo, "--version"], check=True, capture_output=True, text=True, cwd=tmp_path)
-    assert printed.stdout == f"octo {VERSION}\n"
+    assert printed.stdout == f"octo {__version__}\n"
     code = "import octo, octo.cli.locks, octo.cli.account, octo.cli.run; octo.AsyncClient; print(octo.__file__)"
     imported = subprocess.run(
         [environment / "bin" / "python", "-W", "error", "-c", code],

@@ -8,8 +8,8 @@ import pytest
 from octo import clock, errors, operations
 from octo.lease import LeaseBase, LeaseEvent, SessionBase, Status
 from octo.protocol import Request, Response, Sleep, call, lock_path
-from octo.renewal import BATCH_PAUSE, RenewalSet
-from octo.watch import EventStream
+from octo.renewer import BATCH_PAUSE, RenewalSet
+from octo.watch import lock_events
 
 ID = "11111111-1111-4111-8111-111111111111"
 
@@ -266,7 +266,7 @@ def test_a_name_is_one_segment(name):
 
 
 def test_a_stream_that_breaks_resumes_after_its_last_event(time):
-    stream = EventStream(name="a", prefix=None, after=None, retry_for=30)
+    stream = lock_events(name="a", prefix=None, after=None, retry_for=30)
     assert "Last-Event-ID" not in stream.request().headers
     stream.check_response(answer(b"", **{"content-type": "text/event-stream"}))
     assert stream.feed_line(": comment") == stream.feed_line("id: 5") == []

@@ -8,7 +8,7 @@ import pytest
 from locks import token_format
 from locks.api.errors import Code as ServerCode
 from octo import Client, ConfigurationError, config, errors
-from octo.cli.durations import format_duration, parse_duration
+from octo.cli.output import format_duration, parse_duration
 
 TOKEN = token_format.generate()
 

@@ -19,7 +19,7 @@ needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="these lines pi
 
 
 @pytest.fixture
-def shell(backend, tmp_path):
+def shell(backend, tmp_path, no_namespaced_leases):
     """Runs lines in bash, as if typed in one terminal, with `octo` on the path."""
     binaries = tmp_path / "bin"
     binaries.mkdir()

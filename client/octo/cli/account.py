@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from octo import config, errors
 from octo.cli.context import connect
 from octo.cli.exit_codes import ExitCode
-from octo.cli.output import Output, colorize, sanitize, table, until
+from octo.cli.output import Output, colorize, records_table, sanitize, table, until
 from octo.cli.saved_leases import SavedLeases, directory
 from octo.client import Client
 from octo.models import SessionInfo, TokenInfo, expect, format_time
@@ -104,16 +104,7 @@ def list_tokens(arguments: Any, output: Output) -> None:
         path = with_query("/tokens", {"revoked": "true" if arguments.revoked else None})
         tokens = expect(client.request("GET", path), tokens=list)["tokens"]
     columns = ("public_id", "name", "scopes", "expires_at", "last_used_at", "live_leases")
-    output.result({"tokens": tokens}, _rows(columns, tokens, "No tokens."))
-
-
-def _rows(columns: tuple[str, ...], records: list[dict[str, Any]], none: str) -> list[str]:
-    cells = [[_cell(record.get(column)) for column in columns] for record in records]
-    return table([[column.replace("_", " ").upper() for column in columns], *cells]) if records else [none]
-
-
-def _cell(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+    output.result({"tokens": tokens}, records_table(columns, tokens, "No tokens."))
 
 
 def revoke_token(arguments: Any, output: Output) -> None:
@@ -179,7 +170,7 @@ def list_webhooks(arguments: Any, output: Output) -> None:
     # An array in a space with OctoStore compatibility.
     webhooks = answer if isinstance(answer, list) else expect(answer, webhooks=list)["webhooks"]
     columns = ("id", "url", "kinds", "prefix", "paused", "created_at")
-    output.result({"webhooks": webhooks}, _rows(columns, webhooks, "No webhooks."))
+    output.result({"webhooks": webhooks}, records_table(columns, webhooks, "No webhooks."))
 
 
 def webhook_deliveries(arguments: Any, output: Output) -> None:
@@ -187,7 +178,7 @@ def webhook_deliveries(arguments: Any, output: Output) -> None:
         answer = client.request("GET", f"/webhooks/{arguments.webhook}/deliveries")
     deliveries = expect(answer, deliveries=list)["deliveries"]
     columns = ("id", "event", "lock_name", "status", "attempts", "created_at")
-    output.result({"deliveries": deliveries}, _rows(columns, deliveries, "No deliveries."))
+    output.result({"deliveries": deliveries}, records_table(columns, deliveries, "No deliveries."))
 
 
 def test_webhook(arguments: Any, output: Output) -> None:

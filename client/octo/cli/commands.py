@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from octo.cli.durations import parse_duration
 from octo.cli.exit_codes import UsageError
+from octo.cli.output import parse_duration
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,6 +55,12 @@ def _slots(text: str) -> int:
     return int(text)
 
 
+def _hook(text: str) -> str:
+    if text not in ("pre-commit", "pre-push"):
+        raise argparse.ArgumentTypeError("hooks are pre-commit and pre-push")
+    return text
+
+
 RESOURCE = (
     Argument("resource", nargs="?", metavar="RESOURCE", help="the lock's name"),
     Argument("--resource", dest="resource_option", metavar="RESOURCE", help="the same, as an option"),
@@ -74,7 +80,17 @@ OPTIONS = (
     Argument("--metadata", metavar="TEXT", help="what others should know, such as 'build=1842 host=runner-7'"),
     Argument("--wait", type=_wait, metavar="TIME", help="wait this long, or `forever`, if it is held"),
 )
+HOOKS = (Argument("hooks", nargs="*", type=_hook, metavar="HOOK", help="pre-commit, pre-push (default: both)"),)
 PREFIX = (Argument("--prefix", help="only names that start with this"),)
+ROOM = (Argument("room", metavar="ROOM", help="the room's id"),)
+RUN = (Argument("run_id", metavar="RUN", help="the run's id"),)
+KV = (Argument("path", metavar="PATH", help="below /ref, /peer/ACTOR, /peer/self or /shared"),)
+VALUE = (
+    Argument("value", help="`-` reads it from standard input"),
+    Argument("--encoding", choices=["text", "json", "base64"], help="(default: text; of standard input: bytes)"),
+)
+OVERRIDE = (Argument("--override", action="store_true", help="as a lead, below another actor's /peer"),)
+LAYER = (Argument("--layer", metavar="ID", help="a layer below yours that may be read"),)
 SESSION = (Argument("session_id", metavar="SESSION", help="the session's id"),)
 WEBHOOK = (Argument("webhook", metavar="WEBHOOK", help="the webhook's id"),)
 GLOBAL = (
@@ -89,6 +105,10 @@ GLOBAL = (
 GROUPS = {
     "lock": "Acquire, renew, inspect and release locks",
     "jobs": "The same in the words of jobs and owners",
+    "election": "Lead, among several candidates; no token is needed",
+    "runs": "Start, inspect and finish runs of several agents",
+    "kv": "Share values with the other actors of your layer",
+    "hook": "Check locks when changes are committed or pushed",
     "session": "Hold many locks with one heartbeat",
     "token": "Inspect and rotate the bearer token",
     "tokens": "Issue, list and revoke tokens of the space",
@@ -96,6 +116,7 @@ GROUPS = {
 }
 _OPTIONAL = {"resource_required": False}
 _REQUIRED = {"resource_required": True, "noun": "lock"}
+_ANONYMOUS = {"token": ""}
 _JOB = {"resource_required": True, "noun": "job"}
 
 COMMANDS = (
@@ -117,8 +138,13 @@ COMMANDS = (
         "octo lock release issue:8057324b\nocto lock release issue:8057324b --holder job-17", _REQUIRED,
     ),
     Command(
-        "lock status", "locks:status", "Show who holds a lock, or all of them", (*RESOURCE, *PREFIX, *HOLDER),
-        "octo lock status\nocto lock status issue:8057324b --json", _OPTIONAL,
+        "lock status", "locks:status", "Show who holds a lock, or all of them, and what conflicts with yours",
+        (*RESOURCE, *PREFIX, Argument("--mine", action="store_true", help="only what this shell holds"), *HOLDER),
+        "octo lock status\nocto lock status issue:8057324b --json\nocto lock status --mine", _OPTIONAL,
+    ),
+    Command(
+        "lock check", "git:check", "Check whether the lock policy lets you change things", (*NAMES, *HOLDER),
+        "octo lock check path:src/auth.rs path:docs",
     ),
     Command(
         "lock list", "locks:listing", "List locks as a table",
@@ -163,7 +189,7 @@ COMMANDS = (
         "octo run deploy-main --ttl 60 --wait 5m -- ./deploy.sh\n"
         "octo run db/migrate deploy-main -- ./migrate.sh\n"
         "octo run gpu -n 4 --wait forever -- python train.py\n"
-        "octo run nightly --on-held skip -- ./report.sh", {"resource_required": False},
+        "octo run nightly --on-held skip -- ./report.sh", {"resource_required": False, "takes_command": True},
     ),
     Command(
         "claim-next", "locks:claim_next", "Acquire the first of several locks that is free",
@@ -183,6 +209,86 @@ COMMANDS = (
             "octo jobs release issue-1842", _JOB),
     Command("jobs owner", "locks:job_owner", "Show who owns a job", RESOURCE, "octo jobs owner issue-1842", _JOB),
     Command("jobs list", "locks:list_jobs", "List claimed jobs", PREFIX, "octo jobs list --prefix issue-"),
+    Command("election create", "elections:create", "Create a room for candidates", (), "octo election create",
+            _ANONYMOUS),
+    Command(
+        "election hold", "elections:hold", "Lead a room: while a command runs, or until this one is stopped",
+        (*ROOM, Argument("--candidate", metavar="ID", help="who you are (default: OCTO_OWNER, else the host)"),
+         Argument("--ttl", type=_duration, metavar="TIME", help="5s to 5m (default: 30s)"),
+         Argument("--metadata", metavar="TEXT", help="what others should know"),
+         Argument("--wait", type=_wait, default=math.inf, metavar="TIME", help="wait this long (default: forever)"),
+         Argument("--events", action="store_true", help="print what happens to the term as JSON lines")),
+        "octo election hold ROOM --candidate west-2 -- ./scheduler\nocto election hold ROOM --wait 1m",
+        {**_ANONYMOUS, "takes_command": True, "more": None, "slots": None, "on_held": "wait", "owner": None,
+         "conflict_exit_code": None, "events_fd": None},
+    ),
+    Command("election status", "elections:status", "Show who leads a room", ROOM, "octo election status ROOM",
+            _ANONYMOUS),
+    Command(
+        "election watch", "elections:watch", "Print the state of a room whenever it changes",
+        (*ROOM, Argument("--limit", type=int, metavar="N", help="stop after so many states")),
+        "octo election watch ROOM", _ANONYMOUS,
+    ),
+    Command(
+        "runs start", "runs:start", "Start a run, as its lead",
+        (Argument("--name", help="what people call it"), Argument("--metadata", metavar="TEXT", help="plain text"),
+         Argument("--idle-limit", type=_duration, metavar="TIME",
+                  help="finish when the lead is silent for so long (default: 1h)"),
+         Argument("--max-depth", type=int, metavar="N", help="layers below each other (default: 2)"),
+         Argument("--session-ttl", type=_duration, default=300, metavar="TIME",
+                  help="of the lead's session, to be kept alive (default: 5m)"),
+         Argument("--dump", action="store_true", help="keep an export when it finishes")),
+        "octo runs start --name nightly --dump",
+    ),
+    Command("runs list", "runs:listing", "List runs",
+            (Argument("--state", choices=["all", "unfinished", "active", "draining", "finished"], help="which"),),
+            "octo runs list --state unfinished"),
+    Command("runs show", "runs:show", "Show the layers, actors and leases of a run", RUN, "octo runs show RUN"),
+    Command("runs drain", "runs:drain", "Let a run end: no new actors, layers and leases", RUN, "octo runs drain RUN"),
+    Command("runs finish", "runs:finish", "Finish a run: its tokens are revoked, its leases free",
+            (*RUN, Argument("--reason", help="why; it goes into the history")), "octo runs finish RUN --reason done"),
+    Command("runs export", "runs:export", "Print all entries, leases and actors of a run as JSON", RUN,
+            "octo runs export RUN > run.json"),
+    Command("kv get", "runs:get", "Print an entry of your layer", (*KV, *LAYER), "octo kv get /shared/findings/1"),
+    Command("kv set", "runs:set_value", "Write an entry", (*KV, *VALUE, *OVERRIDE),
+            "octo kv set /shared/note 'found it'\nocto kv set /peer/self/state '{\"done\": 3}' --encoding json\n"
+            "octo kv set /shared/report - < report.bin"),
+    Command(
+        "kv cas", "runs:set_value", "Write an entry if it is still at a version; exit 4 if not",
+        (*KV, *VALUE, *OVERRIDE, Argument("--expected-version", type=int, required=True, metavar="N",
+                                          help="the version it must have; 0 if it must not exist")),
+        "octo kv cas /shared/counter 42 --encoding json --expected-version 7",
+    ),
+    Command("kv ls", "runs:list_entries", "List entries that you may read",
+            (Argument("glob", nargs="?", default="/**", help="`*` matches within a segment, `**` across"), *LAYER),
+            "octo kv ls '/shared/**'"),
+    Command(
+        "kv wait", "runs:wait", "Wait until an entry is written, and print it",
+        (*KV, *LAYER, Argument("--min-version", type=int, default=1, metavar="N", help="(default: 1)"),
+         Argument("--timeout", type=_wait, default=math.inf, metavar="TIME", help="exit 124 after this long")),
+        "octo kv wait /ref/plan --timeout 5m",
+    ),
+    Command("kv rm", "runs:delete", "Delete an entry", (*KV, *OVERRIDE), "octo kv rm /shared/note"),
+    Command(
+        "hook install", "git:install_hooks", "Check what is committed or pushed; a hook that is there is called too",
+        HOOKS, "octo hook install\nocto hook install pre-commit",
+    ),
+    Command("hook uninstall", "git:uninstall_hooks", "Remove the hooks, and restore what was there before", HOOKS,
+            "octo hook uninstall"),
+    Command(
+        "hook run", "git:run_hook", "What the hooks call: check what is being committed or pushed",
+        (Argument("hook", choices=["pre-commit", "pre-push"], help="which hook"),
+         Argument("remote", nargs="?", help="of a push"), Argument("remote_url", nargs="?", help="of a push"), *HOLDER),
+        "octo hook run pre-commit",
+    ),
+    Command(
+        "init", "git:init", "Prepare a git repository: .git/octo/config.toml, and a section for AGENTS.md",
+        (Argument("--policy", choices=["off", "warn", "require"], help="what the hooks do (default: warn)"),
+         Argument("--prefix", help="put before the names of files, where repositories share a space"),
+         Argument("--space", metavar="TEAM/SPACE", help="the space that the token must belong to"),
+         Argument("--agents-file", default="AGENTS.md", metavar="FILE", help="(default: AGENTS.md)")),
+        "octo init\nocto init --policy require --prefix acme/app",
+    ),
     Command(
         "session start", "account:start_session", "Start a session",
         (Argument("--ttl", type=_duration, default=60, metavar="TIME", help="10s to 5m (default: 60)"),
@@ -272,7 +378,7 @@ def build(words: Sequence[str] = ()) -> Parser:
 
 def _add(group: Any, name: str, command: Command, *, with_options: bool) -> None:
     examples = "".join(f"  {line}\n" for line in command.examples.splitlines())
-    usage = "octo run RESOURCE ... [options] -- COMMAND [ARGUMENT ...]" if name == "run" else None
+    usage = "octo run RESOURCE ... [options] -- COMMAND [ARGUMENT ...]" if command.path == "run" else None
     parser = group.add_parser(
         name, help=command.summary, description=command.summary, epilog=f"examples:\n{examples}", usage=usage
     )

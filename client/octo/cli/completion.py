@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from octo import __version__
 from octo.cli.commands import COMMANDS, GLOBAL, GROUPS, Argument, Command
 from octo.cli.output import Output
-from octo.version import VERSION
 
 # Commands whose first argument is the name of a lock that is held.
 _ABOUT_HELD = {"lock status", "lock release", "lock renew", "lock force-release", "lock watch", "lock history",
@@ -184,7 +184,7 @@ def manual(_arguments: Any, _output: Output) -> None:
     from octo.cli.exit_codes import ExitCode
 
     lines = [
-        f'.TH OCTO 1 "" "octo {VERSION}" "User Commands"',
+        f'.TH OCTO 1 "" "octo {__version__}" "User Commands"',
         ".SH NAME",
         "octo \\- locks that expire by themselves",
         ".SH SYNOPSIS",

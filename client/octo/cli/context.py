@@ -9,8 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from octo.cli.durations import format_duration
-from octo.cli.output import sanitize, unix_ms, until
+from octo.cli.output import format_duration, sanitize, unix_ms, until
 from octo.cli.saved_leases import SavedLease, SavedLeases
 from octo.client import Client
 from octo.lease import LeaseBase
@@ -28,6 +27,7 @@ FRAME_SECONDS = 0.1
 def connect(arguments: Any, *, retry_for: float = RETRY_SECONDS) -> Client:
     return Client(
         arguments.url,
+        getattr(arguments, "token", None),
         token_file=arguments.token_file,
         profile=arguments.profile,
         retry_for=retry_for,

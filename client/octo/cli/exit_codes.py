@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from typing import Any
 
 from octo import errors
 
@@ -35,10 +37,23 @@ class UsageError(errors.OctoError):
         self.usage = usage
 
 
+class Blocked(errors.OctoError):
+    """The lock policy does not allow the change."""
+
+    code = "blocked"
+
+    def __init__(self, message: str, *, lines: Sequence[str] = (), facts: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.lines = lines
+        self.facts = facts or {}
+
+
 # The first match counts.
 _EXIT_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (errors.LockTimeout, ExitCode.LOCK_TIMEOUT),
     (errors.LockHeld, ExitCode.HELD),
+    (Blocked, ExitCode.HELD),
+    (errors.VersionMismatch, ExitCode.HELD),
     (errors.LeaseEnded, ExitCode.LEASE_LOST),
     (errors.LeaseNotCurrent, ExitCode.LEASE_LOST),
     (errors.NotFound, ExitCode.NOT_FOUND),

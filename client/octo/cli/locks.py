@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 from octo import errors
 from octo.cli.context import RETRY_SECONDS, Spinner, connect, options_of, save, saved_leases
-from octo.cli.durations import format_duration
 from octo.cli.exit_codes import UsageError
-from octo.cli.output import Output, colorize, expires, sanitize, table, unix_ms, until
+from octo.cli.output import Output, colorize, expires, format_duration, sanitize, table, unix_ms, until
+from octo.cli.saved_leases import SavedLeases
 from octo.client import Client
 from octo.leases import Lease
-from octo.models import JOB_TTL, LockInfo, PreviousHolder, WatchEvent, format_time, parse_time
+from octo.models import JOB_TTL, LockInfo, NameConflict, PreviousHolder, WatchEvent, format_time, parse_time
 
 REFRESH_SECONDS = 1.0
+MAX_CHECKED = 1000
 WATCH_RETRY_SECONDS = 10 * RETRY_SECONDS
 
 
@@ -147,24 +148,45 @@ def gc(arguments: Any, output: Output) -> None:
     output.success({"forgotten": over}, [f"Deleted {count} that ended. The server expires locks by itself."])
 
 
-def _conflicts(client: Client, arguments: Any, locks: Iterable[LockInfo]) -> list[dict[str, Any]]:
-    """Locks that this shell acquired and that have another holder by now."""
-    ours = {name: lease for name, lease in saved_leases(client, arguments).all().items() if not lease.is_over()}
-    return [record(lock) for lock in locks if lock.name in ours and ours[lock.name].fencing_token != lock.fencing_token]
+def _conflicts(client: Client, names: Sequence[str], saved: SavedLeases) -> list[NameConflict]:
+    try:
+        return list(client.check(names, lease_ids=saved.held_by_this_job()).conflicts) if names else []
+    except errors.ApiError as problem:
+        if problem.status not in (404, 405):
+            raise
+        # A server without namespaces.
+        return []
 
 
 def status(arguments: Any, output: Output) -> None:
     with connect(arguments) as client:
+        saved = saved_leases(client, arguments)
+        ours = {name: lease.fencing_token for name, lease in saved.all().items() if not lease.is_over()}
         if arguments.resource:
             lock = client.inspect(arguments.resource)
             locks = [lock] if lock.status == "held" else []
-            lines = _one(lock)
         else:
             locks = list(client.locks(prefix=arguments.prefix))
-            rows = [(lock.name, lock.owner or lock.holder_id or "", until(lock.expires_at)) for lock in locks]
-            lines = ["Active Locks:", *table(rows, indent="  ")] if rows else ["No active locks."]
-        conflicts = _conflicts(client, arguments, locks)
-    output.result({"locks": [record(lock) for lock in locks], "conflicts": conflicts}, lines)
+        if arguments.mine:
+            locks = [lock for lock in locks if ours.get(lock.name) == lock.fencing_token]
+        asked = [arguments.resource] if arguments.resource else list(ours)[:MAX_CHECKED]
+        conflicts = _conflicts(client, asked, saved)
+    data = [
+        {**output.holder(one), "conflicts_with": conflict.name} for conflict in conflicts for one in conflict.blocked_by
+    ]
+    if arguments.resource:
+        lines = _one(lock)
+    else:
+        rows = [(lock.name, lock.owner or lock.holder_id or "", until(lock.expires_at)) for lock in locks]
+        lines = ["Active Locks:", *table(rows, indent="  ")] if rows else ["No active locks."]
+    others = [
+        (conflict.name, "overlaps", one.name, one.owner or "", until(one.expires_at))
+        for conflict in conflicts
+        for one in conflict.blocked_by
+        if one.name != arguments.resource
+    ]
+    lines += ["Conflicts:", *table(others, indent="  ")] if others else []
+    output.result({"locks": [record(lock) for lock in locks], "conflicts": data}, lines)
 
 
 def _one(lock: LockInfo) -> list[str]:

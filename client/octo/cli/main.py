@@ -14,9 +14,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     # What follows a bare `--` is another program's command line.
     ours, child = (words[: words.index("--")], words[words.index("--") + 1 :]) if "--" in words else (words, [])
     if ours == ["--version"]:
-        from octo.version import VERSION
+        from octo import __version__
 
-        print(f"octo {VERSION}")
+        print(f"octo {__version__}")
         return 0
     from octo import errors
     from octo.cli.exit_codes import ExitCode, UsageError
@@ -45,7 +45,7 @@ def _run(ours: list[str], child: list[str], output: Any) -> int:
     from octo.cli.exit_codes import UsageError
 
     arguments: Any = build(ours).parse_args(ours)
-    if child and arguments.command != "run":
+    if child and not getattr(arguments, "takes_command", False):
         raise UsageError(f"octo {arguments.command} runs no command; nothing may follow `--`.")
     arguments.child = child
     output.quiet = arguments.quiet

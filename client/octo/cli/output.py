@@ -1,26 +1,53 @@
-"""What commands print: text, or one JSON envelope; results on standard output, errors on standard error."""
+"""What commands print: text, or one JSON envelope; results on standard output, errors on standard error. Durations are
+read and written as people do: `90`, `30s`, `15m`, `1h`, `1h30m`."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from typing import Any, TextIO
 
 from octo import errors
-from octo.cli.durations import format_duration
-from octo.cli.exit_codes import exit_code_of
-from octo.models import format_time
+from octo.cli.exit_codes import Blocked, exit_code_of
+from octo.models import Holder, format_time
 
 SCHEMA_VERSION = 1
 _COLORS = {"red": "31", "green": "32", "bold": "1"}
+_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_PATTERN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
 
 
 def colorize(text: str, color: str, stream: TextIO) -> str:
     colorful = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
     return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if colorful else text
+
+
+def parse_duration(text: str) -> int:
+    """Whole seconds. Raises ValueError with a sentence that says what is expected."""
+    text = text.strip()
+    if text.isascii() and text.isdigit():
+        return int(text)
+    match = _PATTERN.fullmatch(text)
+    if not text or match is None:
+        raise ValueError(f"{text!r} is not a duration; write 90, 30s, 15m, 1h or 1h30m")
+    return sum(int(count) * unit for count, unit in zip(match.groups(), _UNITS.values(), strict=True) if count)
+
+
+def format_duration(seconds: float) -> str:
+    """As in "expires in 25m": the two largest units, and seconds only below ten minutes."""
+    left = max(0, int(seconds))
+    if left >= 600:
+        left -= left % 60
+    parts = []
+    for name, unit in _UNITS.items():
+        count, left = divmod(left, unit)
+        if count:
+            parts.append(f"{count}{name}")
+    return "".join(parts[:2]) or "0s"
 
 
 def unix_ms(time: datetime | None) -> int | None:
@@ -50,6 +77,15 @@ def table(rows: Sequence[Sequence[str]], *, indent: str = "") -> list[str]:
     return [
         indent + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown
     ]
+
+
+def records_table(columns: tuple[str, ...], records: list[dict[str, Any]], none: str) -> list[str]:
+    cells = [[_cell(record.get(column)) for column in columns] for record in records]
+    return table([[column.replace("_", " ").upper() for column in columns], *cells]) if records else [none]
+
+
+def _cell(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
 
 
 class Output:
@@ -88,9 +124,15 @@ class Output:
             for label in ("resource", "owner", "metadata"):
                 if facts.get(label):
                     sys.stderr.write(f"  {label.capitalize()}: {sanitize(facts[label])}\n")
-            if isinstance(problem, errors.LockHeld) and problem.held and problem.held.expires_at:
-                sys.stderr.write(f"  Expires: {expires(problem.held.expires_at)}\n")
+            sys.stderr.writelines(f"  {line}\n" for line in _details(problem))
         return int(exit_code_of(problem))
+
+    @staticmethod
+    def holder(held: Holder) -> dict[str, Any]:
+        """A lease of another holder in JSON."""
+        known = {field: getattr(held, field) for field in ("owner", "metadata", "fencing_token")}
+        times = {"expires_at": format_time(held.expires_at), "expires_unix_ms": unix_ms(held.expires_at)}
+        return {"resource": held.name, **known, **times}
 
     @staticmethod
     def _envelope(content: dict[str, Any]) -> None:
@@ -109,13 +151,26 @@ def _describe(problem: errors.OctoError) -> tuple[str, dict[str, Any]]:
         title = "Waited too long" if isinstance(problem, errors.LockTimeout) else "Lock conflict"
         facts = {"resource": problem.name}
         if (held := problem.held) is not None:
-            facts |= {
-                "owner": held.owner,
-                "metadata": held.metadata,
-                "expires_at": format_time(held.expires_at),
-                "expires_unix_ms": unix_ms(held.expires_at),
-            }
-        facts["blocked_by"] = [{"resource": one.name, "owner": one.owner} for one in problem.blocked_by]
-    elif isinstance(problem, errors.ApiError) and problem.title:
-        title = f"{problem.title}: {problem.details}"
-    return title, {key: value for key, value in facts.items() if value}
+            facts |= {**Output.holder(held), "resource": problem.name}
+        facts["blocked_by"] = [Output.holder(one) for one in problem.blocked_by]
+    elif isinstance(problem, Blocked):
+        facts = dict(problem.facts)
+    elif isinstance(problem, errors.ApiError):
+        title = f"{problem.title}: {problem.details}" if problem.title else title
+        facts = {"current_version": problem.current_version, "which": problem.which}
+    return title, {key: value for key, value in facts.items() if value not in (None, "", [])}
+
+
+def _details(problem: errors.OctoError) -> list[str]:
+    """What a terminal shows besides the title and the first holder: every lease that stands in the way."""
+    if isinstance(problem, Blocked):
+        return list(problem.lines)
+    if not isinstance(problem, errors.LockHeld):
+        return []
+    lines = []
+    if problem.held and problem.held.expires_at:
+        lines.append(f"Expires: {expires(problem.held.expires_at)}")
+    if [one.name for one in problem.blocked_by] not in ([], [problem.name]):
+        rows = [(one.name, one.owner or "", until(one.expires_at)) for one in problem.blocked_by]
+        lines += ["Blocked by:", *table(rows, indent="  ")]
+    return lines

@@ -105,6 +105,8 @@ def _acquire(client: Client, arguments: Any, events: Events) -> Leases:
             spinner.show(held)
 
         options: Any = {**options_of(arguments, spinner), "on_wait": on_wait}
+        if getattr(arguments, "candidate", None):
+            return Leases([client.campaign(names[0], arguments.candidate, **options)])
         if arguments.slots:
             semaphore = client.semaphore(names[0], slots=arguments.slots)
             return Leases([client.claim_next(semaphore.slots, **options)])

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from octo import config
+from octo import config, names
 from octo.cli.exit_codes import LeaseNotSaved
 from octo.errors import ConfigurationError
 
@@ -45,15 +45,37 @@ def directory() -> str:
 
 def current_holder(named: str | None) -> str:
     named = named or os.environ.get("OCTO_HOLDER")
-    if named:
-        return f"holder {named}"
-    parent = os.getppid()
+    return f"holder {named}" if named else _process(os.getppid())[0]
+
+
+def _process(pid: int) -> tuple[str, int]:
+    """As a holder, and its parent."""
     try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
         # With its start time, as process ids are used again.
-        with open(f"/proc/{parent}/stat", encoding="utf-8", errors="replace") as file:
-            return f"process {parent} {file.read().rpartition(')')[2].split()[19]}"
+        return f"process {pid} {fields[19]}", int(fields[1])
     except OSError:
-        return f"process {parent}"
+        return f"process {pid}", 0
+
+
+def _ancestors() -> Iterator[str]:
+    pid = os.getppid()
+    while pid > 1:
+        holder, parent = _process(pid)
+        yield holder
+        pid = parent or _parent_by_ps(pid)
+
+
+def _parent_by_ps(pid: int) -> int:
+    """Where there is no /proc. 0 if it cannot be found out."""
+    import subprocess
+
+    try:
+        done = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], check=True, capture_output=True)  # noqa: S607
+        return int(done.stdout)
+    except (OSError, ValueError, subprocess.CalledProcessError):
+        return 0
 
 
 class SavedLeases:
@@ -69,13 +91,23 @@ class SavedLeases:
         return {lease.name: lease for lease in _read(self.path) if self._is_ours(lease)}
 
     def load(self, name: str) -> SavedLease:
-        lease = self.all().get(name)
+        saved = self.all()
+        # The server may have stored another spelling: path:src for path:./src/.
+        lease = saved.get(name) or saved.get(names.canonical(name))
         if lease is None:
             raise LeaseNotSaved(
                 f"No lease of {name} was acquired by this shell. Acquire it first, or pass --lease-id, or the --holder "
                 "that it was acquired with."
             )
         return lease
+
+    def held_by_this_job(self) -> list[str]:
+        """Lease ids for a check: of this holder, of the processes above it (a git hook's shell is not the one that
+        acquired the lock), and of the `octo run` that it is part of."""
+        holders = {self._holder, *_ancestors()}
+        saved = [one for one in _read(self.path) if one.server == self._server and one.holder in holders]
+        inherited = json.loads(os.environ.get("OCTO_LEASES") or "[]")
+        return [*(one.lease_id for one in saved if not one.is_over()), *(one["lease_id"] for one in inherited)]
 
     def save(self, lease: SavedLease) -> None:
         with self._transaction() as leases:
