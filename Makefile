@@ -98,7 +98,7 @@ torture: $(VENV)/.development
 
 # Both wheels, the locked dependencies with their hashes, and a bill of materials of each wheel (CycloneDX).
 DIST ?= dist
-EXPORT := export --quiet --frozen --no-default-groups --no-emit-project --no-header
+EXPORT := export --quiet --frozen --no-default-groups --all-extras --no-emit-project --no-emit-local --no-header
 BILL := --format cyclonedx1.5 --output-file
 
 dist: $(VENV)/.development
@@ -122,7 +122,7 @@ $(BIN)/uv:
 
 # --inexact keeps the packages of the other target, so that `up` after `test` removes nothing.
 $(VENV)/.runtime: $(BIN)/uv pyproject.toml uv.lock client/pyproject.toml
-	@$(BIN)/uv sync --quiet --frozen --inexact --no-default-groups
+	@$(BIN)/uv sync --quiet --frozen --inexact --no-default-groups --all-extras
 	@touch $@
 
 $(VENV)/.development: $(BIN)/uv pyproject.toml uv.lock client/pyproject.toml

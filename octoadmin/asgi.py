@@ -4,9 +4,10 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from importlib import import_module
 from types import FrameType
+from typing import Any
 
 import django
 
@@ -23,6 +24,7 @@ from locks.queue.singletons import wait_queue  # noqa: E402
 from locks.runs.kv_waiting import kv_waiters  # noqa: E402
 from octoadmin.batching.application import BatchingApplication  # noqa: E402
 from octoadmin.http.asgi_types import Receive, Scope, Send  # noqa: E402
+from octoadmin.mcp import create_mcp_application  # noqa: E402
 from octoadmin.run.preload import preload  # noqa: E402
 from octoadmin.wsgi_bridge.bridge import STOP_SECONDS, WSGIBridge  # noqa: E402
 
@@ -32,13 +34,14 @@ preload()
 
 bridge = WSGIBridge(WSGIHandler(), threads=settings.THREADS, trusted_proxies=settings.TRUSTED_PROXIES)
 batching = BatchingApplication(bridge, connections=settings.BATCH_CONNECTIONS)
-_http = batching if settings.BATCHING else bridge
+api = batching if settings.BATCHING else bridge
+mcp = create_mcp_application(api)
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     match scope["type"]:
         case "http":
-            await _http(scope, receive, send)
+            await (mcp if mcp and scope["path"] == "/mcp" else api)(scope, receive, send)
         case "lifespan":
             await _lifespan(receive, send)
         case "websocket":
@@ -59,6 +62,8 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 limit_calls(settings.DATABASE_SECONDS)
                 bridge.start()
                 usage_flusher.start()
+                if mcp:
+                    await mcp.start()
                 server_processes.set(1)
                 _on_stop_signal(_end_long_requests)
                 await send({"type": "lifespan.startup.complete"})
@@ -95,13 +100,14 @@ def _on_stop_signal(callback: Callable[[], None]) -> None:
 
 async def _stop() -> None:
     """All at once, and for no longer than STOP_SECONDS: the database may not answer."""
-    stopping = (
+    stopping: list[Coroutine[Any, Any, None]] = [
         wait_queue.close(),
         kv_waiters.close(),
         batching.stop(seconds=STOP_SECONDS),
         # Not on the loop, which has to send what the threads are working on.
         asyncio.to_thread(bridge.stop),
-    )
+        *([mcp.stop()] if mcp else []),
+    ]
     done, _ = await asyncio.wait({asyncio.ensure_future(each) for each in stopping}, timeout=STOP_SECONDS)
     for each in done:
         each.result()

@@ -66,6 +66,9 @@ def logging_config(*, log_format: str, level: str) -> dict[str, Any]:
             # A 4xx of the API is not an incident; a 5xx is logged where it is caught.
             "django.request": {"level": "ERROR"},
             "django.security.DisallowedHost": {"level": "CRITICAL"},
+            # One line for each request of a tool would repeat our own.
+            "httpx": {"level": "WARNING"},
+            "mcp": {"level": "WARNING"},
         },
     }
 

@@ -1,7 +1,8 @@
 """Lines to paste that set up a worker and claim a lock. Only `environment` may contain a token."""
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ from locks.models import Scope
 
 EXAMPLE_NAME = "hello-world"
 _PLACEHOLDER = "'paste the token here'"
+_EXAMPLE = "octo_…"
 _BEARER = '-H "Authorization: Bearer $OCTO_TOKEN"'
 _LOOPBACK = re.compile(r"localhost|.*\.localhost|127(\.\d{1,3}){3}|::1", re.IGNORECASE)
 
@@ -84,6 +86,33 @@ def github_actions(*, url: str) -> Snippet:
     OCTO_TOKEN: ${{{{ secrets.OCTO_TOKEN }}}}
   run: octo run deploy-main --ttl 60 --wait 5m -- ./deploy.sh""",
     )
+
+
+def agents(*, url: str) -> list[Snippet]:
+    """Entries for the clients of agents, which read a JSON file with `mcpServers`."""
+    environment = {"OCTO_URL": url, "OCTO_TOKEN": _EXAMPLE, "OCTO_OWNER": "agent-7"}
+    if is_insecure(url):
+        environment["OCTO_ALLOW_HTTP"] = "1"
+    stdio = {"command": "octo", "args": ["mcp"], "env": environment}
+    http = {"type": "http", "url": f"{url}/mcp", "headers": {"Authorization": f"Bearer {_EXAMPLE}"}}
+    return [
+        Snippet(
+            id="mcp-stdio",
+            title="Agent on its own machine (MCP, stdio)",
+            note="Needs the octo package with its extra mcp. Leases are free when the agent's process ends.",
+            text=_mcp_servers(stdio),
+        ),
+        Snippet(
+            id="mcp-http",
+            title="Hosted agent (MCP over HTTP)",
+            note="Needs nothing installed. Leases end by their TTL, so the agent has to renew them.",
+            text=_mcp_servers(http),
+        ),
+    ]
+
+
+def _mcp_servers(entry: Mapping[str, object]) -> str:
+    return json.dumps({"mcpServers": {"octoadmin": entry}}, indent=2)
 
 
 def _example_name(prefixes: Sequence[str]) -> str:

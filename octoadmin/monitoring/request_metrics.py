@@ -12,7 +12,8 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 _requests = Counter(
     "octoadmin_requests",
     "Requests answered. `kind`: batched (the fast path), django (a thread), waiting (an acquire in the queue), stream "
-    "(server-sent events); `status`: 2xx, 4xx and so on.",
+    "(server-sent events), mcp (tools of agents; what a tool asks of the API is counted as well); `status`: 2xx, 4xx "
+    "and so on.",
     ("kind", "method", "status"),
     registry=REGISTRY,
 )

@@ -341,6 +341,13 @@ COMMANDS = (
             "octo webhooks deliveries WEBHOOK"),
     Command("webhooks test", "account:test_webhook", "Send a test event", WEBHOOK, "octo webhooks test WEBHOOK"),
     Command("webhooks delete", "account:delete_webhook", "Delete a webhook", WEBHOOK, "octo webhooks delete WEBHOOK"),
+    Command(
+        "mcp", "mcp:mcp", "Serve the tools for agents on standard input and output (MCP)",
+        (Argument("--session-ttl", type=_duration, default=60, metavar="TIME",
+                  help="how long leases outlive a process that was killed (default: 60s)"),
+         Argument("--owner", help="who holds the leases (default: OCTO_OWNER, else the token's name)")),
+        "octo mcp\nOCTO_OWNER=agent-7 octo mcp --session-ttl 30s",
+    ),
     Command("doctor", "account:doctor", "Check configuration, server and token", (), "octo doctor"),
     Command(
         "completion", "completion:completion", "Print a completion script for a shell",

@@ -19,5 +19,9 @@ def connect(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
         return partial(request, space_context, "connect/first_lease.html", context)
     url = f"{request.scheme}://{request.get_host()}"
     usage = [*snippets.claim(url=url), snippets.github_actions(url=url)]
-    context |= {"environment": snippets.environment(url=url), "usage": usage}
+    context |= {
+        "environment": snippets.environment(url=url),
+        "usage": usage,
+        "agents": snippets.agents(url=url),
+    }
     return page(request, space_context, "connect/page.html", context, active_page="connect")

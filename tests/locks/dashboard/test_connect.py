@@ -15,6 +15,8 @@ def test_the_snippets_name_this_host_and_contain_no_secret(space, worker_token, 
     assert "curl -X POST &quot;http://localhost:8000/locks/hello-world/acquire&quot;" in content
     assert "OCTO_ALLOW_HTTP" not in content
     assert "${{ secrets.OCTO_TOKEN }}" in content
+    assert "&quot;url&quot;: &quot;http://localhost:8000/mcp&quot;" in content
+    assert "&quot;command&quot;: &quot;octo&quot;" in content
     assert worker_token not in content
     assert not [found for found in re.findall(r"octo_\w+", content) if parse(found)]
 

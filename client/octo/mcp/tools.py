@@ -1,0 +1,622 @@
+"""The tools: what each takes, what it returns, and the text by which a model chooses it.
+
+Contention is a result, never an error. An error is a ToolError whose text says what to do next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import quote, urlencode
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from typing_extensions import NotRequired, TypedDict
+
+from octo import errors
+from octo.async_client import AsyncClient
+from octo.async_leases import AsyncLease
+from octo.models import JOB_TTL, LockInfo, format_time
+
+MAX_WAIT_SECONDS = 3600
+MAX_KV_WAIT_SECONDS = 60
+# A client that asked for progress hears of a wait this often.
+PROGRESS_SECONDS = 5.0
+MAX_LISTED = 1000
+
+Progress = Callable[[float, str], Awaitable[None]]
+Result = TypeVar("Result")
+
+
+class ToolError(Exception):
+    """The text is for the model."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a tool works with, besides its arguments. An actor's token belongs to a layer of a run; `session_id` is the
+    session that new leases end with."""
+
+    client: AsyncClient
+    progress: Progress
+    is_actor: bool = False
+    session_id: str | None = None
+
+    def layer_name(self, name: str) -> str:
+        return self._in_namespace("layer", name)
+
+    def run_name(self, name: str) -> str:
+        return self._in_namespace("run", name)
+
+    def _in_namespace(self, namespace: str, name: str) -> str:
+        return f"{namespace}:{name.removeprefix(f'{namespace}:')}" if self.is_actor else name
+
+    async def wait_for(self, work: Coroutine[Any, Any, Result], *, seconds: float, message: str) -> Result:
+        """Reports progress while it waits. Cancelling the call cancels the request, which leaves the queue."""
+        task = asyncio.ensure_future(work)
+        waited = 0.0
+        try:
+            while not (await asyncio.wait({task}, timeout=PROGRESS_SECONDS))[0]:
+                waited += PROGRESS_SECONDS
+                await self.progress(min(1.0, waited / seconds) if seconds else 1.0, message)
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+
+class Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NoArguments(Arguments):
+    pass
+
+
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+Seconds = Annotated[int, Field(ge=1, le=31_536_000)]
+WaitSeconds = Annotated[
+    int, Field(ge=0, le=MAX_WAIT_SECONDS, description="How long to wait in the queue if it is held. 0: do not wait.")
+]
+Owner = Annotated[
+    str, Field(max_length=128, description="Who you are, for people who look. Default: the token's name.")
+]
+MetadataText = Annotated[
+    str, Field(description="What others should know, such as 'run=https://ci/42 branch=main'. Short; no secrets.")
+]
+LeaseId = Annotated[
+    str, Field(min_length=1, max_length=400, description="The lease_id that acquiring returned. Keep it secret.")
+]
+Path = Annotated[
+    str, Field(min_length=1, max_length=1024, description="Starts with /ref/, /peer/<actor>/, /peer/self/ or /shared/.")
+]
+
+
+class Lease(TypedDict):
+    """Either a lease (acquired is true) or what stands in the way."""
+
+    acquired: bool
+    name: NotRequired[str]
+    lease_id: NotRequired[str]
+    fencing_token: NotRequired[int]
+    version: NotRequired[int]
+    acquired_at: NotRequired[str | None]
+    expires_at: NotRequired[str | None]
+    renew_after_secs: NotRequired[int]
+    holder: NotRequired[str | None]
+    holder_metadata: NotRequired[str | None]
+    retry_after_ms: NotRequired[int | None]
+    queue_position: NotRequired[int | None]
+
+
+class Renewed(TypedDict):
+    """If renewed is false the lease is over: stop the work it protected."""
+
+    renewed: bool
+    fencing_token: NotRequired[int | None]
+    expires_at: NotRequired[str | None]
+    renew_after_secs: NotRequired[int]
+    reason: NotRequired[str]
+
+
+class Released(TypedDict):
+    """If ok is false the lease was over before; the job may have had another owner meanwhile."""
+
+    ok: bool
+    reason: NotRequired[str]
+
+
+class JobOwner(TypedDict):
+    name: str
+    claimed: bool
+    owner: NotRequired[str | None]
+    metadata: NotRequired[str | None]
+    fencing_token: NotRequired[int | None]
+    acquired_at: NotRequired[str | None]
+    expires_at: NotRequired[str | None]
+    waiting: NotRequired[int]
+
+
+class Jobs(TypedDict):
+    jobs: list[JobOwner]
+    truncated: bool
+
+
+class KvEntry(TypedDict):
+    """value is a JSON value, or a string: as written, or base64 if encoding says so."""
+
+    path: str
+    found: bool
+    value: NotRequired[JsonValue]
+    encoding: NotRequired[Literal["json", "text", "base64"]]
+    version: NotRequired[int]
+    written_by: NotRequired[str | None]
+    written_at: NotRequired[str | None]
+    timed_out: NotRequired[bool]
+
+
+class KvWritten(TypedDict):
+    path: str
+    written: bool
+    version: NotRequired[int]
+    current_version: NotRequired[int]
+
+
+class KvListed(TypedDict):
+    path: str
+    version: int
+    written_by: NotRequired[str | None]
+    written_at: NotRequired[str | None]
+    size: NotRequired[int]
+
+
+class KvPage(TypedDict):
+    entries: list[KvListed]
+    next_cursor: str | None
+
+
+class KvDeleted(TypedDict):
+    path: str
+    deleted: bool
+
+
+class Identity(TypedDict):
+    team: str
+    space: str
+    token_name: str
+    scopes: list[str]
+    prefixes: list[str]
+    expires_at: str | None
+    run_id: NotRequired[str | None]
+    layer_id: NotRequired[str | None]
+    actor_id: NotRequired[str | None]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """`run` takes the call and the arguments. A tool that is not `read_only` may be `idempotent` or `destructive`."""
+
+    name: str
+    description: str
+    arguments: type[Arguments]
+    result: Any
+    run: Callable[[Call, Any], Awaitable[Any]]
+    read_only: bool = False
+    idempotent: bool = False
+    destructive: bool = False
+
+
+TOOLS: dict[str, Tool] = {}
+
+
+def tool(
+    arguments: type[Arguments],
+    result: Any,
+    *,
+    read_only: bool = False,
+    idempotent: bool = False,
+    destructive: bool = False,
+) -> Callable[[Callable[[Call, Any], Awaitable[Any]]], Callable[[Call, Any], Awaitable[Any]]]:
+    """Registers a tool. The docstring of the function is the text for the model."""
+
+    def register(run: Callable[[Call, Any], Awaitable[Any]]) -> Callable[[Call, Any], Awaitable[Any]]:
+        description = " ".join((run.__doc__ or "").split())
+        TOOLS[run.__name__] = Tool(
+            run.__name__, description, arguments, result, run, read_only, idempotent or read_only, destructive
+        )
+        return run
+
+    return register
+
+
+def _handle(lease_id: str, name: str) -> str:
+    """Tools that renew and release take the lease alone, so its id carries the name."""
+    return f"{lease_id}/{name}"
+
+
+def _lease_and_name(handle: str, name: str | None = None) -> tuple[str, str]:
+    lease_id, _, named = handle.partition("/")
+    if not (name := name or named):
+        raise ToolError("lease_id is not one that these tools returned: pass it back unchanged.")
+    return lease_id, name
+
+
+def _half_of(expires_at: datetime | None, acquired_at: datetime | None) -> int:
+    if expires_at is None or acquired_at is None:
+        return 1
+    return max(1, int((expires_at - acquired_at).total_seconds() / 2))
+
+
+def _acquired(lease: AsyncLease) -> Lease:
+    return {
+        "acquired": True,
+        "name": lease.name,
+        "lease_id": _handle(lease.lease_id, lease.name),
+        "fencing_token": lease.fencing_token,
+        "version": lease.fencing_token,
+        "acquired_at": format_time(lease.acquired_at),
+        "expires_at": format_time(lease.expires_at),
+        "renew_after_secs": _half_of(lease.expires_at, lease.acquired_at),
+    }
+
+
+def _refused(refusal: errors.LockHeld) -> Lease:
+    result: Lease = {"acquired": False, "name": refusal.name, "holder": None, "queue_position": None}
+    if isinstance(refusal, errors.LockDelayed):
+        result["expires_at"] = format_time(refusal.delayed.available_at)
+        result["retry_after_ms"] = refusal.delayed.retry_after_ms
+    elif refusal.held is not None:
+        held = refusal.held
+        result["holder"] = held.owner
+        result["holder_metadata"] = held.metadata
+        result["expires_at"] = format_time(held.expires_at)
+        result["retry_after_ms"] = held.retry_after_ms
+        result["queue_position"] = held.waiters + 1
+    return result
+
+
+async def _acquire(
+    call: Call, name: str, *, ttl: int, wait: int = 0, owner: str | None = None, metadata: str | None = None
+) -> Lease:
+    acquiring = call.client.acquire(
+        name, ttl=ttl, wait=wait or None, owner=owner, metadata=metadata, session_id=call.session_id
+    )
+    try:
+        return _acquired(await call.wait_for(acquiring, seconds=wait, message=f"waiting for {name}"))
+    except errors.LockHeld as refusal:
+        return _refused(refusal)
+
+
+async def _renew(call: Call, handle: str, *, name: str | None = None, ttl: int | None = None) -> Renewed:
+    lease_id, name = _lease_and_name(handle, name)
+    try:
+        answer = await call.client.renew(name, lease_id, ttl=ttl)
+    except errors.LeaseNotCurrent as refusal:
+        return {"renewed": False, "reason": f"{refusal.details} Stop the work that it protected."}
+    return {
+        "renewed": True,
+        "fencing_token": answer.get("fencing_token"),
+        "expires_at": answer["expires_at"],
+        "renew_after_secs": max(1, int(answer.get("renew_after_ms") or 1000) // 1000),
+    }
+
+
+async def _release(call: Call, handle: str, *, name: str | None = None) -> Released:
+    lease_id, name = _lease_and_name(handle, name)
+    try:
+        await call.client.release(name, lease_id)
+    except errors.LeaseNotCurrent as refusal:
+        return {"ok": False, "reason": refusal.details}
+    return {"ok": True}
+
+
+class LeaseAcquire(Arguments):
+    name: Name
+    ttl_secs: Seconds
+    wait_secs: WaitSeconds = 0
+
+
+class LeaseRenew(Arguments):
+    lease_id: LeaseId
+    ttl_secs: Seconds | None = None
+
+
+class LeaseRelease(Arguments):
+    lease_id: LeaseId
+
+
+class RunLeaseAcquire(Arguments):
+    key: Name
+    ttl_secs: Seconds
+    wait_secs: WaitSeconds = 0
+
+
+@tool(LeaseAcquire, Lease)
+async def lease_acquire(call: Call, arguments: LeaseAcquire) -> Lease:
+    """Acquire a named lease, so that no other agent works on the same thing. Use it before you change a shared
+    resource of your own team or layer. If `acquired` is true the work is yours until `expires_at`: call lease_renew
+    after `renew_after_secs`, and lease_release when done. If it is false another agent holds it: read `holder`, work
+    on something else, and try again after `retry_after_ms`, or pass wait_secs to wait in a fair queue."""
+    name = call.layer_name(arguments.name)
+    return await _acquire(call, name, ttl=arguments.ttl_secs, wait=arguments.wait_secs)
+
+
+@tool(LeaseRenew, Renewed)
+async def lease_renew(call: Call, arguments: LeaseRenew) -> Renewed:
+    """Extend a lease that you hold, counted from now. Call it at half of the lease's time, as long as you work. If
+    `renewed` is false the lease is over and another agent may own the work: stop at once and write nothing more."""
+    return await _renew(call, arguments.lease_id, ttl=arguments.ttl_secs)
+
+
+@tool(LeaseRelease, Released, destructive=True)
+async def lease_release(call: Call, arguments: LeaseRelease) -> Released:
+    """Give a lease back as soon as the work is done or abandoned, so that the next agent need not wait for it to
+    expire. If `ok` is false the lease was over already."""
+    return await _release(call, arguments.lease_id)
+
+
+@tool(RunLeaseAcquire, Lease)
+async def run_lease_acquire(call: Call, arguments: RunLeaseAcquire) -> Lease:
+    """As lease_acquire, for a resource that agents of several teams or layers of the same run share: a deployment, a
+    port, a path outside your own working directory. When in doubt prefer this one."""
+    name = call.run_name(arguments.key)
+    return await _acquire(call, name, ttl=arguments.ttl_secs, wait=arguments.wait_secs)
+
+
+@tool(LeaseRelease, Released, destructive=True)
+async def run_lease_release(call: Call, arguments: LeaseRelease) -> Released:
+    """Give back a lease of run_lease_acquire."""
+    return await _release(call, arguments.lease_id)
+
+
+class ClaimJob(Arguments):
+    job_id: Name
+    owner: Owner | None = None
+    metadata: MetadataText | None = None
+    ttl: Seconds = JOB_TTL
+
+
+class HeartbeatJob(Arguments):
+    job_id: Name
+    lease_id: LeaseId
+
+
+class OneJob(Arguments):
+    job_id: Name
+
+
+class ListClaimedJobs(Arguments):
+    prefix: Annotated[str, Field(max_length=256, description="Only jobs whose name starts with this.")] | None = None
+
+
+class ClaimNext(Arguments):
+    names: Annotated[list[Name], Field(min_length=1, max_length=1000, description="Jobs, the preferred one first.")]
+    owner: Owner | None = None
+    metadata: MetadataText | None = None
+    ttl: Seconds = JOB_TTL
+
+
+@tool(ClaimJob, Lease)
+async def claim_job(call: Call, arguments: ClaimJob) -> Lease:
+    """Claim a job (an issue, a ticket, a task) before you start on it. Choose a stable job_id that every agent
+    derives in the same way, such as issue-1842. If `acquired` is false another agent does it already: do not start;
+    pick another job."""
+    return await _acquire(call, arguments.job_id, ttl=arguments.ttl, owner=arguments.owner, metadata=arguments.metadata)
+
+
+@tool(HeartbeatJob, Renewed)
+async def heartbeat_job(call: Call, arguments: HeartbeatJob) -> Renewed:
+    """Say that you still work on a claimed job. Call it at half of the claim's time. If `renewed` is false the job is
+    no longer yours: stop."""
+    return await _renew(call, arguments.lease_id, name=arguments.job_id)
+
+
+@tool(HeartbeatJob, Released, destructive=True)
+async def release_job(call: Call, arguments: HeartbeatJob) -> Released:
+    """Give a claimed job back when it is done or you abandon it."""
+    return await _release(call, arguments.lease_id, name=arguments.job_id)
+
+
+def _job(lock: LockInfo) -> JobOwner:
+    return {
+        "name": lock.name,
+        "claimed": lock.status == "held",
+        "owner": lock.owner,
+        "metadata": lock.metadata,
+        "fencing_token": lock.fencing_token,
+        "acquired_at": format_time(lock.acquired_at),
+        "expires_at": format_time(lock.expires_at),
+        "waiting": lock.waiters,
+    }
+
+
+@tool(OneJob, JobOwner, read_only=True)
+async def get_job_owner(call: Call, arguments: OneJob) -> JobOwner:
+    """Who works on a job now, with the metadata that they left and when their claim expires."""
+    return _job(await call.client.inspect(arguments.job_id))
+
+
+@tool(ListClaimedJobs, Jobs, read_only=True)
+async def list_claimed_jobs(call: Call, arguments: ListClaimedJobs) -> Jobs:
+    """All jobs that are claimed now, with their owners. Use it to see what is taken before you choose."""
+    return await claimed_jobs(call, arguments.prefix)
+
+
+async def claimed_jobs(call: Call, prefix: str | None = None) -> Jobs:
+    jobs: list[JobOwner] = []
+    async for lock in call.client.locks(prefix=prefix):
+        if len(jobs) == MAX_LISTED:
+            return {"jobs": jobs, "truncated": True}
+        jobs.append(_job(lock))
+    return {"jobs": jobs, "truncated": False}
+
+
+@tool(ClaimNext, Lease)
+async def claim_next(call: Call, arguments: ClaimNext) -> Lease:
+    """Claim the first free job of a list, in one step. Use it to take the next item of a backlog that other agents
+    also read: `name` says which one you got."""
+    try:
+        return _acquired(
+            await call.client.claim_next(
+                arguments.names,
+                ttl=arguments.ttl,
+                owner=arguments.owner,
+                metadata=arguments.metadata,
+                session_id=call.session_id,
+            )
+        )
+    except errors.LockHeld as refusal:
+        return _refused(refusal)
+
+
+class KvGet(Arguments):
+    path: Path
+
+
+class KvSet(Arguments):
+    path: Path
+    value: JsonValue
+    override: Annotated[bool, Field(description="As the layer's lead: write below another actor's /peer/.")] = False
+
+
+class KvCas(Arguments):
+    path: Path
+    value: JsonValue
+    expected_version: Annotated[int, Field(ge=0, description="The version you read; 0: it must not exist.")]
+
+
+class KvList(Arguments):
+    glob: Annotated[str, Field(max_length=1024, description="`*` and `?` within a segment, `**` across.")] = "/**"
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    cursor: str | None = None
+
+
+class KvWait(Arguments):
+    path: Path
+    min_version: Annotated[int, Field(ge=1, description="Wait until the entry has at least this version.")] = 1
+    wait_secs: Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)] = 30
+
+
+def _kv_path(path: str) -> str:
+    return f"/kv/{quote(path.removeprefix('/'), safe='/')}"
+
+
+def _kv_body(value: JsonValue) -> dict[str, Any]:
+    return {"value": value, "encoding": "text" if isinstance(value, str) else "json"}
+
+
+def _kv_entry(path: str, answer: dict[str, Any] | None) -> KvEntry:
+    if not answer or answer.get("version") is None:
+        return {"path": path, "found": False}
+    return {
+        "path": answer["path"],
+        "found": True,
+        "value": answer["value"],
+        "encoding": answer["encoding"],
+        "version": answer["version"],
+        "written_by": answer.get("written_by"),
+        "written_at": answer.get("written_at"),
+    }
+
+
+@tool(KvGet, KvEntry, read_only=True)
+async def kv_get(call: Call, arguments: KvGet) -> KvEntry:
+    """Read an entry of your layer's shared store. `found` is false if nothing was written there."""
+    try:
+        answer = await call.client.request("GET", _kv_path(arguments.path))
+    except errors.NotFound:
+        answer = None
+    return _kv_entry(arguments.path, answer)
+
+
+@tool(KvSet, KvWritten, idempotent=True, destructive=True)
+async def kv_set(call: Call, arguments: KvSet) -> KvWritten:
+    """Write an entry of your layer's shared store: a string, or any JSON value. It replaces what was there; use
+    kv_cas if another agent may write the same entry. /ref is the lead's, /peer/self is yours, /shared is
+    everyone's."""
+    path = _kv_path(arguments.path) + ("?override=true" if arguments.override else "")
+    answer = await call.client.request("PUT", path, _kv_body(arguments.value))
+    return {"path": answer["path"], "written": True, "version": answer["version"]}
+
+
+@tool(KvCas, KvWritten, destructive=True)
+async def kv_cas(call: Call, arguments: KvCas) -> KvWritten:
+    """Write an entry only if its version is still the one that you read. If `written` is false another agent was
+    faster: read it again (`current_version`), decide anew, and repeat."""
+    body = {**_kv_body(arguments.value), "expected_version": arguments.expected_version}
+    try:
+        answer = await call.client.request("PUT", _kv_path(arguments.path), body, idempotent=False)
+    except errors.ApiError as refusal:
+        if refusal.status != 412:
+            raise
+        current = await kv_get(call, KvGet(path=arguments.path))
+        return {"path": arguments.path, "written": False, "current_version": current.get("version", 0)}
+    return {"path": answer["path"], "written": True, "version": answer["version"]}
+
+
+@tool(KvList, KvPage, read_only=True)
+async def kv_list(call: Call, arguments: KvList) -> KvPage:
+    """List the entries that you may read, without their values, sorted by path."""
+    query = {"glob": arguments.glob, "limit": arguments.limit, "cursor": arguments.cursor}
+    given = {name: value for name, value in query.items() if value is not None}
+    answer = await call.client.request("GET", f"/kv?{urlencode(given)}")
+    fields = ("path", "version", "written_by", "written_at", "size")
+    entries: list[Any] = [{field: entry[field] for field in fields if field in entry} for entry in answer["entries"]]
+    return {"entries": entries, "next_cursor": answer.get("next_cursor")}
+
+
+@tool(KvWait, KvEntry, read_only=True)
+async def kv_wait(call: Call, arguments: KvWait) -> KvEntry:
+    """Wait until an entry is written, or written again (min_version: the version you know + 1). If `timed_out` is
+    true it has not happened yet: wait again or go on without it."""
+
+    async def wait() -> KvEntry:
+        deadline = asyncio.get_running_loop().time() + arguments.wait_secs
+        while True:
+            remaining = max(0, round(deadline - asyncio.get_running_loop().time()))
+            query = {"min_version": arguments.min_version, "wait_seconds": min(remaining, MAX_KV_WAIT_SECONDS)}
+            answer = await call.client.request("GET", f"{_kv_path(arguments.path)}?{urlencode(query)}")
+            timed_out = bool(answer.get("timed_out"))
+            if not timed_out or remaining <= MAX_KV_WAIT_SECONDS:
+                entry = _kv_entry(arguments.path, answer)
+                entry["timed_out"] = timed_out
+                return entry
+
+    return await call.wait_for(wait(), seconds=arguments.wait_secs, message=f"waiting for {arguments.path}")
+
+
+@tool(KvGet, KvDeleted, idempotent=True, destructive=True)
+async def kv_delete(call: Call, arguments: KvGet) -> KvDeleted:
+    """Delete an entry that you may write. `deleted` is false if there was none."""
+    try:
+        await call.client.request("DELETE", _kv_path(arguments.path))
+    except errors.NotFound:
+        return {"path": arguments.path, "deleted": False}
+    return {"path": arguments.path, "deleted": True}
+
+
+@tool(NoArguments, Identity, read_only=True)
+async def whoami(call: Call, arguments: NoArguments) -> Identity:
+    """Which team, space and token you act as, what the token permits, and your place in a run, if you are in one."""
+    answer = await call.client.request("GET", "/whoami")
+    token = answer["token"]
+    identity: Identity = {
+        "team": answer["team"],
+        "space": answer["space"],
+        "token_name": token["name"],
+        "scopes": answer["scopes"],
+        "prefixes": token.get("prefixes") or [],
+        "expires_at": token.get("expires_at"),
+    }
+    actor = answer.get("actor")
+    if actor:
+        identity |= {"run_id": actor["run_id"], "layer_id": actor["layer_id"], "actor_id": actor["actor_id"]}
+    return identity
+
+
+def as_text(result: Any) -> str:
+    return json.dumps(result, ensure_ascii=False, separators=(",", ":"))

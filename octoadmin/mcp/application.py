@@ -1,0 +1,139 @@
+"""The ASGI application of /mcp.
+
+A tool call is a request to the API with the caller's own token, so tokens, scopes, limits, errors and history are the
+API's. Before the protocol is spoken at all, /whoami has to accept the token: what it refuses is answered as it answers.
+Nothing is kept from one request to the next.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import httpx
+import structlog
+from mcp.server import ServerRequestContext
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from locks.api.errors import new_request_id, overloaded
+from octo.async_client import AsyncClient
+from octo.mcp.server import build
+from octo.mcp.tools import Call
+from octoadmin.http.asgi_types import CLIENT_GONE_STATUS, Application, Message, Receive, Scope, Send
+from octoadmin.http.deferred import send_response, with_error_headers
+from octoadmin.http.request_log import log_request
+from octoadmin.mcp.transport import InProcessTransport
+from octoadmin.monitoring.request_metrics import count_request, requests_in_flight
+
+PATH = "/mcp"
+# Requests in progress, waiting tools included: of this process, and of one token in it.
+MAX_REQUESTS = 2000
+MAX_REQUESTS_PER_TOKEN = 500
+# A KV value of 1 MiB, as JSON within JSON.
+MAX_BODY = 4 * 1024 * 1024
+_IDENTITY = "octoadmin.identity"
+# Host and scheme are replaced by those of the MCP request.
+_API = "http://octoadmin"
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class McpApplication:
+    """`api` is the application that answers all other requests."""
+
+    def __init__(self, api: Application) -> None:
+        self._api = api
+        self._requests: Counter[str] = Counter()
+        self._runner: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self._manager = StreamableHTTPSessionManager(
+            build(_connect(api)), stateless=True, max_request_body_size=MAX_BODY
+        )
+
+    async def start(self) -> None:
+        started = asyncio.Event()
+        self._runner = asyncio.create_task(self._run(started))
+        await started.wait()
+
+    async def _run(self, started: asyncio.Event) -> None:
+        """The manager has to be entered and left by the same task."""
+        async with self._manager.run():
+            started.set()
+            await self._stopping.wait()
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        if self._runner is not None:
+            await self._runner
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        request_id = new_request_id()
+        status = CLIENT_GONE_STATUS
+        token: str | None = None
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                known = {name for name, _ in message["headers"]}
+                own = [(b"x-request-id", request_id.encode()), (b"cache-control", b"no-store")]
+                message = {**message, "headers": [*message["headers"], *(one for one in own if one[0] not in known)]}
+            await send(message)
+
+        requests_in_flight.inc()
+        try:
+            identity = await self._identify(scope)
+            if identity.status_code != 200:
+                headers = [pair for pair in identity.headers.raw if pair[0] not in (b"content-length", b"allow")]
+                await send_response(send_with_id, identity.status_code, headers, identity.content)
+                return
+            scope[_IDENTITY] = identity.json()
+            token = scope[_IDENTITY]["token"]["public_id"]
+            await self._serve(token, scope, receive, send_with_id, request_id)
+        finally:
+            requests_in_flight.dec()
+            seconds = time.perf_counter() - started
+            count_request(kind="mcp", method=scope["method"], status=status, seconds=seconds)
+            context = {"request_id": request_id, "token": token}
+            log_request(method=scope["method"], path=PATH, status=status, seconds=seconds, **context)
+
+    async def _serve(self, token: str, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        if self._requests.total() >= MAX_REQUESTS or self._requests[token] >= MAX_REQUESTS_PER_TOKEN:
+            error = overloaded()
+            headers = with_error_headers([], error, request_id=request_id)
+            await send_response(send, error.status, headers, error.body(request_id=request_id))
+            return
+        self._requests[token] += 1
+        try:
+            await self._manager.handle_request(scope, receive, cast(Any, send))
+        finally:
+            self._requests[token] -= 1
+            if not self._requests[token]:
+                del self._requests[token]
+
+    async def _identify(self, scope: Scope) -> httpx.Response:
+        """What /whoami answers to the request's own headers."""
+        headers = [pair for pair in scope["headers"] if pair[0] in (b"authorization", b"user-agent")]
+        request = httpx.Request("GET", f"{_API}/whoami", headers=headers)
+        return await InProcessTransport(self._api, scope).handle_async_request(request)
+
+
+def _connect(api: Application) -> Any:
+    @asynccontextmanager
+    async def connect(context: ServerRequestContext[Any, Any]) -> AsyncIterator[Call]:
+        assert context.request is not None
+        scope = context.request.scope
+        token = context.request.headers["authorization"].split(" ", 1)[1].strip()
+
+        async def progress(share: float, message: str) -> None:
+            await context.session.report_progress(share, 1.0, message)
+
+        transport = InProcessTransport(api, scope)
+        # Nothing is retried: the caller decides, and no connection can break on the way.
+        async with AsyncClient(_API, token, allow_http=True, retry_for=0, transport=transport, program="mcp") as client:
+            yield Call(client, progress, is_actor=scope[_IDENTITY].get("actor") is not None)
+
+    return connect

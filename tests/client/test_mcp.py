@@ -1,0 +1,313 @@
+"""The tools for agents, through the SDK's own client: over stdio and over HTTP."""
+
+import asyncio
+import os
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx2
+import jsonschema
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from octo.mcp import tools
+from tests.client.command_line import OCTO
+from tests.polling import TIMEOUT_SECONDS, async_until
+from tests.servers import Api
+
+SESSION_TTL = 10
+
+
+@pytest.fixture
+def name() -> str:
+    return f"issue-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def worker(backend) -> Api:
+    return backend.server.api(backend.worker_token)
+
+
+@pytest.fixture
+def operator(backend) -> Api:
+    return backend.server.api(backend.operator_token)
+
+
+@asynccontextmanager
+async def over_stdio(backend, token: str | None = None, owner: str = "agent") -> AsyncIterator[Client]:
+    environment = os.environ | backend.environment | {"OCTO_TOKEN": token or backend.worker_token, "OCTO_OWNER": owner}
+    command = StdioServerParameters(
+        command=sys.executable, args=[*OCTO[1:], "mcp", "--session-ttl", f"{SESSION_TTL}s"], env=environment
+    )
+    async with Client(stdio_client(command)) as client:
+        yield client
+
+
+@asynccontextmanager
+async def over_http(backend, token: str | None = None, **_ignored: str) -> AsyncIterator[Client]:
+    headers = {"Authorization": f"Bearer {token or backend.worker_token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=TIMEOUT_SECONDS) as http,
+        Client(streamable_http_client(f"{backend.url}/mcp", http_client=http)) as client,
+    ):
+        yield client
+
+
+DOORS = [pytest.param(over_stdio, id="stdio"), pytest.param(over_http, id="http")]
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> Any:
+    """The result of a tool, checked against the schema that it announces."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    (described,) = [one for one in (await client.list_tools()).tools if one.name == tool]
+    jsonschema.validate(result.structured_content, described.output_schema)
+    return result.structured_content
+
+
+async def refusal(client: Client, tool: str, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    return result.content[0].text
+
+
+def run(scenario: Callable[[], Any]) -> Any:
+    async def bounded() -> Any:
+        async with asyncio.timeout(3 * TIMEOUT_SECONDS):
+            return await scenario()
+
+    return asyncio.run(bounded())
+
+
+def process_of(owner: str) -> psutil.Process:
+    """The running `octo mcp` of that owner."""
+    children = psutil.Process().children(recursive=True)
+    (process,) = [one for one in children if "mcp" in one.cmdline() and one.environ().get("OCTO_OWNER") == owner]
+    return process
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_job_has_one_owner_until_it_is_released(backend, door, name):
+    async def scenario() -> None:
+        async with door(backend) as client:
+            claimed = await call(client, "claim_job", job_id=name, owner="agent-7", metadata="run=42", ttl=60)
+            assert claimed["acquired"]
+            assert claimed["fencing_token"] == claimed["version"]
+            owner = await call(client, "get_job_owner", job_id=name)
+            assert (owner["claimed"], owner["owner"], owner["metadata"]) == (True, "agent-7", "run=42")
+            listed = await call(client, "list_claimed_jobs", prefix=name)
+            assert [job["name"] for job in listed["jobs"]] == [name]
+            async with over_http(backend) as other:
+                held = await call(other, "claim_job", job_id=name)
+                assert (held["acquired"], held["holder"], held["queue_position"]) == (False, "agent-7", 1)
+                assert held["retry_after_ms"] > 0
+                waited = await call(other, "lease_acquire", name=name, ttl_secs=60, wait_secs=1)
+                assert (waited["acquired"], waited["holder"]) == (False, "agent-7")
+                nxt = await call(other, "claim_next", names=[name, f"{name}-b"])
+                assert (nxt["acquired"], nxt["name"]) == (True, f"{name}-b")
+            lease = {"job_id": name, "lease_id": claimed["lease_id"]}
+            assert (await call(client, "heartbeat_job", **lease))["renewed"]
+            assert await call(client, "release_job", **lease) == {"ok": True}
+            assert not (await call(client, "release_job", **lease))["ok"]
+            late = await call(client, "heartbeat_job", **lease)
+            assert not late["renewed"]
+            assert "Stop" in late["reason"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_leases_are_renewed_and_released_by_their_id_alone(backend, door, name):
+    async def scenario() -> None:
+        async with door(backend) as client:
+            for acquire, key, release in (
+                ("lease_acquire", "name", "lease_release"),
+                ("run_lease_acquire", "key", "run_lease_release"),
+            ):
+                lease = await call(client, acquire, **{key: f"{name}/{acquire}"}, ttl_secs=60)
+                assert (await call(client, "lease_renew", lease_id=lease["lease_id"], ttl_secs=90))["renewed"]
+                assert await call(client, release, lease_id=lease["lease_id"]) == {"ok": True}
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_no_result_contains_a_token_or_a_session(backend, door, name):
+    async def scenario() -> str:
+        async with door(backend) as client:
+            results = [
+                await call(client, "whoami"),
+                await call(client, "claim_job", job_id=name),
+                await call(client, "get_job_owner", job_id=name),
+                await call(client, "list_claimed_jobs"),
+            ]
+            assert results[0]["team"] == "blue"
+            return repr(results)
+
+    results = run(scenario)
+    assert backend.worker_token not in results
+    assert backend.worker_token.split("_")[2] not in results
+    assert "session" not in results
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_waiting_tool_reports_progress_and_gets_the_lock_when_it_is_released(backend, door, name):
+    reported: list[str] = []
+
+    async def on_progress(_share: float, _total: float | None, message: str | None) -> None:
+        reported.append(message or "")
+
+    async def scenario() -> None:
+        async with over_http(backend) as holder, door(backend) as client:
+            lease = await call(holder, "lease_acquire", name=name, ttl_secs=60)
+            arguments = {"name": name, "ttl_secs": 60, "wait_secs": 60}
+            waiting = asyncio.create_task(client.call_tool("lease_acquire", arguments, progress_callback=on_progress))
+            await async_until(lambda: reported)
+            await call(holder, "lease_release", lease_id=lease["lease_id"])
+            assert (await waiting).structured_content["acquired"]
+
+    run(scenario)
+    assert reported[0] == f"waiting for {name}"
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_cancelled_wait_leaves_the_queue(backend, worker, door, name):
+    def waiters() -> int:
+        return worker.call("GET", f"/locks/{name}").json()["waiters"]
+
+    async def scenario() -> None:
+        async with over_http(backend) as holder, door(backend) as client:
+            await call(holder, "lease_acquire", name=name, ttl_secs=60)
+            arguments = {"name": name, "ttl_secs": 60, "wait_secs": 60}
+            waiting = asyncio.create_task(client.call_tool("lease_acquire", arguments))
+            await async_until(lambda: waiters() == 1)
+            waiting.cancel()
+            await async_until(lambda: waiters() == 0)
+            assert not (await call(client, "claim_job", job_id=name))["acquired"]
+
+    run(scenario)
+
+
+def test_the_end_of_input_frees_its_leases(backend, operator, name):
+    async def scenario() -> None:
+        async with over_stdio(backend) as client:
+            await call(client, "claim_job", job_id=name, ttl=3600)
+
+    run(scenario)
+    # The process closed its session and did not leave it to expire.
+    events = operator.call("GET", f"/locks/{name}/history").json()["events"]
+    assert [event["kind"] for event in events] == ["released", "acquired"]
+
+
+def test_a_signal_frees_its_leases(backend, operator, name):
+    async def scenario() -> None:
+        async with over_stdio(backend) as client:
+            await call(client, "claim_job", job_id=name, ttl=3600)
+            process_of("agent").terminate()
+            await async_until(lambda: operator.call("GET", f"/locks/{name}").json()["status"] == "free")
+
+    run(scenario)
+    events = operator.call("GET", f"/locks/{name}/history").json()["events"]
+    assert [event["kind"] for event in events] == ["released", "acquired"]
+
+
+def test_five_agents_one_job_and_a_takeover_when_the_owner_is_killed(backend, name):
+    """Five agents run the same skill on the same issue. The owner's process dies, and another agent takes over when its
+    session has run out."""
+    owners = [f"agent-{number}" for number in range(5)]
+
+    async def scenario() -> None:
+        async with AsyncExitStack() as agents:
+            clients = [await agents.enter_async_context(over_stdio(backend, owner=owner)) for owner in owners]
+            claims = await asyncio.gather(*(call(client, "claim_job", job_id=name, ttl=3600) for client in clients))
+            (winner,) = [number for number, claim in enumerate(claims) if claim["acquired"]]
+            assert [claim["holder"] for claim in claims if not claim["acquired"]] == [owners[winner]] * 4
+            other = clients[(winner + 1) % 5]
+            assert (await call(other, "get_job_owner", job_id=name))["owner"] == owners[winner]
+
+            process_of(owners[winner]).kill()
+            taken = await call(other, "lease_acquire", name=name, ttl_secs=60, wait_secs=60)
+            assert taken["acquired"]
+            assert taken["fencing_token"] > claims[winner]["fencing_token"]
+
+    run(scenario)
+
+
+def values() -> st.SearchStrategy[Any]:
+    text = st.text(max_size=20) | st.sampled_from(["\0", "x" * 70_000, "../..", "a\ud800", "💥", ""])
+    scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text
+    return st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3), max_leaves=5
+    )
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(
+    tool=st.sampled_from(sorted(set(tools.TOOLS) - {"kv_wait", "lease_acquire", "run_lease_acquire"})),
+    fuzz=st.data(),
+)
+def test_no_arguments_break_the_server(worker, tool, fuzz):
+    fields = sorted(tools.TOOLS[tool].arguments.model_fields)
+    keys = st.sampled_from([*fields, "unknown"])
+    arguments = fuzz.draw(st.dictionaries(keys, values(), max_size=len(fields) + 1))
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    response = worker.call("POST", "/mcp", body, Accept="application/json, text/event-stream")
+    assert response.status in (200, 400), response.content[:300]
+    assert b"Traceback" not in response.content
+    assert worker.call("GET", "/health").status == 200
+
+
+def test_http_needs_a_valid_token(backend):
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    for token, code in ((None, "authentication_required"), (f"{backend.worker_token[:-1]}-", "authentication_failed")):
+        response = backend.server.api(token).call("POST", "/mcp", body)
+        assert (response.status, response.json()["code"]) == (401, code)
+        assert response.headers["X-Request-Id"].startswith("req_")
+
+
+def test_http_refuses_a_foreign_host_and_a_huge_body(worker):
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    assert worker.call("POST", "/mcp", body, Host="evil.example").status == 400
+    large = {**body, "params": {"cursor": "x" * (4 * 1024 * 1024)}}
+    assert worker.call("POST", "/mcp", large).status == 413
+
+
+def test_a_tool_without_the_scope_says_which_one_is_missing(backend, operator, name):
+    async def scenario() -> None:
+        body = {"name": f"reader-{name}", "scopes": ["locks:read"], "expires_in_seconds": 3600}
+        issued = operator.call("POST", "/tokens", body).json()
+        async with over_http(backend, issued["token"]) as client:
+            text = await refusal(client, "claim_job", job_id=name)
+            assert "forbidden" in text
+            assert "locks:write" in text
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_annotations_resource_and_prompt(backend, door, name):
+    async def scenario() -> None:
+        async with door(backend) as client:
+            described = {one.name: one for one in (await client.list_tools()).tools}
+            assert set(described) == set(tools.TOOLS)
+            read_only = {one.name for one in described.values() if one.annotations.read_only_hint}
+            assert read_only == {"get_job_owner", "kv_get", "kv_list", "kv_wait", "list_claimed_jobs", "whoami"}
+            destructive = {one.name for one in described.values() if one.annotations.destructive_hint}
+            assert destructive == {
+                "kv_cas", "kv_delete", "kv_set", "lease_release", "release_job", "run_lease_release",
+            }  # fmt: skip
+            await call(client, "claim_job", job_id=name)
+            (resource,) = (await client.list_resources()).resources
+            assert name in (await client.read_resource(resource.uri)).contents[0].text
+            (prompt,) = (await client.list_prompts()).prompts
+            assert "heartbeat_job" in (await client.get_prompt(prompt.name)).messages[0].content.text
+
+    run(scenario)
