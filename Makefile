@@ -1,4 +1,4 @@
-# up · test · check · bench · dist: each sets up what it needs; only Python 3.11 or newer and make are required.
+# up · test · check · bench · docs · dist: each sets up what it needs; only Python 3.11 or newer and make are required.
 
 # An interpreter compiled without optimisations, as pyenv does by default, needs a third more CPU per claim. If python3 is one,
 # use the distribution's interpreter, provided it is new enough.
@@ -15,7 +15,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 
-.PHONY: up test check audit format bench dist clean
+.PHONY: up test check audit format bench docs dist clean
 .DEFAULT_GOAL := up
 
 up: $(VENV)/.runtime
@@ -77,6 +77,11 @@ format: $(VENV)/.development
 bench: $(VENV)/.development
 	@$(BIN)/python -m bench
 
+# The documentation, served at /help/. Every warning is an error: a link without a target, a page in no table of contents.
+docs: $(VENV)/.development
+	@$(CHECK)/python -m sphinx --quiet --fresh-env --fail-on-warning --builder html --doctree-dir $(VENV)/doctrees docs build/help
+	@echo "Built build/help/index.html."
+
 # Both wheels, the locked dependencies with their hashes, and a bill of materials (CycloneDX).
 DIST ?= dist
 EXPORT := export --quiet --frozen --no-default-groups --no-emit-project --no-header
@@ -90,7 +95,7 @@ dist: $(VENV)/.development
 	@ls $(DIST)
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 
 $(BIN)/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -4,12 +4,15 @@ from django.contrib import admin
 from django.urls import include, path
 
 from locks.dashboard.home.views import root
+from octoadmin.http.help_site import help_site
 from octoadmin.monitoring import views
 
 urlpatterns = [
     path("health", views.health),
     path("status", views.status),
     path("metrics", views.metrics),
+    path("help/<path:path>", help_site),
+    path("help/", help_site, {"path": ""}),
     path("admin/", admin.site.urls),
     path("ui/", include("locks.dashboard.auth.urls")),
     path("ui/", include("locks.dashboard.urls")),
