@@ -1,4 +1,5 @@
-# up · test · coverage · check · bench · torture · dist: each sets up what it needs; only Python 3.11 or newer and make are required.
+# up · test · coverage · check · bench · torture · failover · docs · dist: each sets up what it needs; only Python 3.11 or newer and
+# make are required.
 
 # An interpreter compiled without optimisations, as pyenv does by default, needs a third more CPU per claim. If python3 is one,
 # use the distribution's interpreter, provided it is new enough.
@@ -15,7 +16,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 
-.PHONY: up test tests coverage check audit format bench torture failover dist clean
+.PHONY: up test tests coverage check audit format bench torture failover docs dist clean
 .DEFAULT_GOAL := up
 
 up: $(VENV)/.runtime
@@ -92,6 +93,11 @@ failover: $(VENV)/.development
 bench: $(VENV)/.development
 	@$(BIN)/python -m bench
 
+# The documentation, served at /help/. Every warning is an error: a link without a target, a page in no table of contents.
+docs: $(VENV)/.development
+	@$(CHECK)/python -m sphinx --quiet --fresh-env --fail-on-warning --builder html --doctree-dir $(VENV)/doctrees docs build/help
+	@echo "Built build/help/index.html."
+
 # Recorded histories under faults, on the loopback interface, for MINUTES (5), by SEED (random); see docs/reliability.md.
 torture: $(VENV)/.development
 	@$(BIN)/python -m tests.torture
@@ -111,7 +117,7 @@ dist: $(VENV)/.development
 	@ls $(DIST)
 
 clean:
-	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 
 $(BIN)/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -6,7 +6,7 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
 
-from octoadmin.environment import ASSETS_DIR, environment
+from octoadmin.environment import ASSETS_DIR, IS_CHECKOUT, environment
 from octoadmin.logs import logging_config
 from octoadmin.run.postgres import Cluster
 from octoadmin.sign_in_settings import *  # noqa: F403 -- the settings of sign-in
@@ -150,6 +150,7 @@ USE_TZ = True
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [ASSETS_DIR / "static"]
+HELP_DIR = ASSETS_DIR / ("build/help" if IS_CHECKOUT else "help")
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},

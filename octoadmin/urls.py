@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from locks.dashboard.home.views import root
+from octoadmin.http.help_site import help_site
 from octoadmin.monitoring import views
 from octoadmin.monitoring.octostore import admin_status
 
@@ -12,6 +13,8 @@ urlpatterns = [
     path("status", views.status),
     path("metrics", views.metrics),
     path("admin/status", admin_status),
+    path("help/<path:path>", help_site),
+    path("help/", help_site, {"path": ""}),
     path("admin/", admin.site.urls),
     path("ui/", include("locks.dashboard.auth.urls")),
     path("ui/", include("locks.dashboard.urls")),

@@ -4,8 +4,6 @@ python manage.py create_demo --password <password> --play &
 python docs/pictures/take.py http://127.0.0.1:8000 <password>
 """
 
-# ruff: noqa: INP001 -- a script
-
 import argparse
 import sys
 from pathlib import Path

@@ -25,6 +25,7 @@ from locks.models import Scope, Space, Token
 from locks.models.token import PRESETS
 from locks.pagination import IdCursor, fetch_page
 from locks.runs import lifecycle
+from locks.runs.identities import find_identity
 from locks.services import tokens
 from locks.services.audit import Actor
 from locks.services.force_release import held_by_token
@@ -71,11 +72,21 @@ class ListedToken(TokenDescription, kw_only=True):
     live_leases: int
 
 
+class ActorDescription(msgspec.Struct, kw_only=True):
+    """The place of an actor's token in its run."""
+
+    run_id: UUID
+    layer_id: UUID
+    actor_id: str
+    role: Literal["lead", "worker"]
+
+
 class WhoAmI(msgspec.Struct, kw_only=True):
     team: str
     space: str
     token: TokenDescription
     scopes: list[ScopeName]
+    actor: ActorDescription | None
 
 
 class TokenList(msgspec.Struct, kw_only=True):
@@ -194,8 +205,17 @@ class WhoAmIView(TokenEndpoint):
                 space=token.space.slug,
                 token=TokenDescription(**_description(token)),
                 scopes=_scopes(token),
+                actor=_actor(token),
             )
         )
+
+
+def _actor(token: Token) -> ActorDescription | None:
+    actor = find_identity(bytes(token.digest))
+    if actor is None:
+        return None
+    role: Literal["lead", "worker"] = "lead" if actor.is_lead else "worker"
+    return ActorDescription(run_id=actor.run_id, layer_id=actor.layer_id, actor_id=actor.name, role=role)
 
 
 class TokensView(TokenEndpoint):
