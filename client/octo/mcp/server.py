@@ -11,9 +11,8 @@ from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from octo import errors
+from octo import __version__, errors
 from octo.mcp.tools import TOOLS, Call, Tool, ToolError, as_text, claimed_jobs
-from octo.version import VERSION
 
 HELD_LOCKS = "octo://locks"
 LOOP_PROMPT = "claim_loop"
@@ -100,7 +99,7 @@ def build(connect: Connect) -> Server[Any]:
 
     return Server(
         "octoadmin",
-        version=VERSION,
+        version=__version__,
         title="Octoadmin",
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
