@@ -95,7 +95,6 @@ _ERRORS: dict[str, tuple[int, Code, str]] = {
         Code.FORBIDDEN,
         "Only the holder of the lock, or a token with the scope 'locks:force', may change its access list.",
     ),
-    Verdict.UNKNOWN: (404, Code.NOT_FOUND, "There is no such lock: the name has never been used."),
     Verdict.NO_SESSION: (404, Code.NOT_FOUND, "There is no such session, or it belongs to another token."),
     Verdict.SESSION_OVER: (
         410,
@@ -373,6 +372,8 @@ def inspected(outcome: results.Inspected) -> schemas.Lock:
 
 
 def acl_set(outcome: results.AclSet) -> schemas.AclSet:
+    if outcome.verdict == Verdict.UNKNOWN:
+        raise ApiError(404, Code.NOT_FOUND, "There is no such lock: the name has never been used.")
     raise_api_error(outcome, scope="locks:write")
     if outcome.verdict != Verdict.CHANGED:
         unreachable(outcome.verdict)

@@ -18,6 +18,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from octo import AsyncClient as AsyncOctoClient
 from octo.mcp import tools
 from tests.client.command_line import OCTO
 from tests.polling import TIMEOUT_SECONDS, async_until
@@ -42,8 +43,11 @@ def operator(backend) -> Api:
 
 
 @asynccontextmanager
-async def over_stdio(backend, token: str | None = None, owner: str = "agent") -> AsyncIterator[Client]:
-    environment = os.environ | backend.environment | {"OCTO_TOKEN": token or backend.worker_token, "OCTO_OWNER": owner}
+async def over_stdio(
+    backend, token: str | None = None, *, owner: str = "agent", **of_actor: str
+) -> AsyncIterator[Client]:
+    own = {"OCTO_TOKEN": token or backend.worker_token, "OCTO_OWNER": owner}
+    environment = os.environ | backend.environment | of_actor | own
     command = StdioServerParameters(
         command=sys.executable, args=[*OCTO[1:], "mcp", "--session-ttl", f"{SESSION_TTL}s"], env=environment
     )
@@ -192,6 +196,55 @@ def test_a_cancelled_wait_leaves_the_queue(backend, worker, door, name):
             waiting.cancel()
             await async_until(lambda: waiters() == 0)
             assert not (await call(client, "claim_job", job_id=name))["acquired"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_an_actor_works_in_its_layer_and_its_run(backend, door, name):
+    async def scenario() -> None:
+        async with AsyncOctoClient(backend.url, backend.operator_token) as octo, octo.run(name=name) as run:
+            actor = await run.actor("worker-1").open()
+            other = await run.layer("sub-lead").open()
+            async with (
+                door(backend, actor.token, **actor.environment) as client,
+                over_http(backend, other.token) as sub,
+            ):
+                identity = await call(client, "whoami")
+                assert (identity["run_id"], identity["actor_id"]) == (run.run_id, "worker-1")
+
+                assert (await call(client, "lease_acquire", name="chunk", ttl_secs=60))["name"] == "layer:chunk"
+                assert (await call(sub, "lease_acquire", name="chunk", ttl_secs=60))["acquired"]
+                lease = await call(client, "run_lease_acquire", key="deploy", ttl_secs=60)
+                held = await call(sub, "run_lease_acquire", key="deploy", ttl_secs=60)
+                assert (held["acquired"], held["holder"]) == (False, "worker-1")
+                assert await call(client, "run_lease_release", lease_id=lease["lease_id"]) == {"ok": True}
+
+                assert not (await call(client, "kv_get", path="/shared/plan"))["found"]
+                for value in ("as it is", '{"a": 1}', {"a": [1, None]}, 7, None):
+                    await call(client, "kv_set", path="/shared/plan", value=value)
+                    assert (await call(client, "kv_get", path="/shared/plan"))["value"] == value
+                swap = {"path": "/shared/count", "value": 1, "expected_version": 0}
+                assert (await call(client, "kv_cas", **swap))["written"]
+                again = await call(client, "kv_cas", **swap)
+                assert (again["written"], again["current_version"]) == (False, 1)
+                assert "/shared/count" in {one["path"] for one in (await call(client, "kv_list"))["entries"]}
+                late = await call(client, "kv_wait", path="/shared/none", wait_secs=1)
+                assert (late["found"], late["timed_out"]) == (False, True)
+                waiting = asyncio.create_task(call(client, "kv_wait", path="/shared/news", wait_secs=60))
+                await call(client, "kv_set", path="/shared/news", value="here")
+                assert (await waiting)["value"] == "here"
+                assert (await call(client, "kv_delete", path="/shared/news"))["deleted"]
+                assert not (await call(client, "kv_delete", path="/shared/news"))["deleted"]
+                assert "/peer/self/" in await refusal(client, "kv_set", path="/peer/lead/x", value="mine")
+
+    run(scenario)
+
+
+def test_without_a_run_there_is_no_store(backend):
+    async def scenario() -> None:
+        async with over_http(backend) as client:
+            assert "actor" in await refusal(client, "kv_set", path="/shared/x", value="y")
 
     run(scenario)
 

@@ -19,17 +19,17 @@ from octo.mcp.tools import Call
 
 async def serve(client: AsyncClient, *, session_ttl: int, owner: str | None) -> None:
     """Until standard input ends, or SIGTERM. The thread that reads standard input may still run afterwards."""
-    identity = await client.request("GET", "/whoami")
-    async with client.session(ttl=session_ttl, owner=owner, metadata="octo mcp") as session:
+    is_actor = (await client.request("GET", "/whoami")).get("actor") is not None
+    # An actor of a run has a session already, which all its leases end with.
+    joined = client.join_run() if is_actor else client.session(ttl=session_ttl, owner=owner, metadata="octo mcp")
+    async with joined as session:
 
         @asynccontextmanager
         async def connect(context: ServerRequestContext[Any, Any]) -> AsyncIterator[Call]:
             async def progress(share: float, message: str) -> None:
                 await context.session.report_progress(share, 1.0, message)
 
-            yield Call(
-                client, progress, is_actor=identity.get("actor") is not None, session_id=session.session_id or None
-            )
+            yield Call(client, progress, is_actor=is_actor, session_id=None if is_actor else session.session_id)
 
         stopping = asyncio.Event()
         with suppress(NotImplementedError):  # Windows

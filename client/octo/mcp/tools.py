@@ -510,7 +510,7 @@ def _kv_body(value: JsonValue) -> dict[str, Any]:
 
 
 def _kv_entry(path: str, answer: dict[str, Any] | None) -> KvEntry:
-    if not answer or answer.get("version") is None:
+    if not answer or not answer.get("version"):
         return {"path": path, "found": False}
     return {
         "path": answer["path"],
