@@ -104,15 +104,16 @@ torture: $(VENV)/.development
 
 # Both wheels, the locked dependencies with their hashes, and a bill of materials of each wheel (CycloneDX).
 DIST ?= dist
-EXPORT := export --quiet --frozen --no-default-groups --all-extras --no-emit-project --no-emit-local --no-header
+EXPORT := export --quiet --frozen --no-emit-project --no-emit-local --no-header
+SERVER := --no-default-groups --all-extras
 BILL := --format cyclonedx1.5 --output-file
 
 dist: $(VENV)/.development
 	@rm -rf $(DIST)
 	@$(BIN)/hatchling build --target wheel --directory $(DIST) > /dev/null
 	@$(BIN)/uv build --quiet --wheel --out-dir $(DIST) client
-	@$(BIN)/uv $(EXPORT) --output-file $(DIST)/requirements.txt
-	@$(BIN)/uv $(EXPORT) $(BILL) $(DIST)/octoadmin.cdx.json
+	@$(BIN)/uv $(EXPORT) $(SERVER) --output-file $(DIST)/requirements.txt
+	@$(BIN)/uv $(EXPORT) $(SERVER) $(BILL) $(DIST)/octoadmin.cdx.json
 	@$(BIN)/uv $(EXPORT) --only-group client $(BILL) $(DIST)/octo.cdx.json
 	@ls $(DIST)
 

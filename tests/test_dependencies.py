@@ -28,7 +28,8 @@ def normalised(name: str) -> str:
 
 def test_imported_packages_are_declared() -> None:
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    declared = {normalised(re.split(r"[\[<>=~! ]", line)[0]) for line in project["dependencies"]}
+    lines = sum(project["optional-dependencies"].values(), project["dependencies"])
+    declared = {normalised(re.split(r"[\[<>=~! ]", line)[0]) for line in lines}
     distributions = packages_distributions()
     undeclared = {
         module

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from locks import tasks
 from octoadmin.environment import Environment
 from octoadmin.settings import VERSION
+from tests.polling import until
 from tests.servers import PROJECT_DIR, RunningServer
 
 DEPLOY = PROJECT_DIR / "deploy"
@@ -35,13 +36,19 @@ def queries() -> Iterator[str]:
 @pytest.fixture
 def series(server: RunningServer, worker_token: str) -> dict[str, set[str]]:
     """The labels of each series of /metrics, on a server that has worked a little."""
+    tasks.heartbeat(beat="here")
+    tasks.sweep()
     api = server.api(worker_token)
     assert api.call("POST", "/locks/deploy/acquire", {"ttl_seconds": 30}).status == 200
     assert api.call("GET", "/health").status == 200
-    tasks.heartbeat(beat="here")
-    tasks.sweep()
+
+    def metrics() -> str | None:
+        """None while the server has counters of before the heartbeat."""
+        text = api.call("GET", "/metrics").content.decode()
+        return text if "octoadmin_heartbeat_age_seconds{" in text else None
+
     labels: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(api.call("GET", "/metrics").content.decode()):
+    for family in text_string_to_metric_families(until(metrics)):
         labels[family.name] = set()
         for sample in family.samples:
             labels.setdefault(sample.name, set()).update(sample.labels)

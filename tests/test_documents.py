@@ -99,7 +99,7 @@ def test_the_tests_that_a_document_cites_exist(document):
 
 def test_the_version_is_the_same_everywhere():
     version = re.search(r'^version = "(.+)"$', (PROJECT / "pyproject.toml").read_text(), re.MULTILINE)
-    newest = re.search(r"^## (\S+)", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = re.search(r"^## (\d\S+)", (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert version
     assert newest
     assert settings.VERSION == version[1] == newest[1]

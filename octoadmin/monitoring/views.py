@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 def health(request: HttpRequest) -> HttpResponse:
     """200 if this process answers and the database can write; otherwise 503 within seconds. Leases need no worker: a
     missing one is only mentioned."""
-    state = "does not answer"
+    state = "no primary answers"
     try:
         check_connection(seconds=ANSWER_TIMEOUT)
         state = "cannot write"

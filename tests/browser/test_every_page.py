@@ -106,7 +106,6 @@ PAGES = (
     "team/namespaces",
     "tree",
     "tree?open=path:src",
-    "locks/path:src/engine",
     "team/archive",
     "team/restore/past",
     "webhooks",

@@ -24,6 +24,11 @@ class CheckView(BulkView):
 
     max_body = MAX_BULK_BODY
 
+    @property
+    def allowed_methods(self) -> list[str]:
+        """Of the check itself."""
+        return ["POST", "OPTIONS"]
+
     @extend_schema(exclude=True)
     def get(self, request: Request) -> HttpResponse:
         return LockView.get(cast(LockView, self), request, "check")

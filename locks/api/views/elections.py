@@ -45,6 +45,10 @@ RETRY_MS = 1_000
 LIFE_SECONDS = 900.0
 CAPACITY_RETRY_MS = 30_000
 
+# Listed from the start, with the value 0.
+for _result in ("leader", "follower", "refused"):
+    metrics.campaigns.labels(_result)
+
 _ROOM = re.compile(schemas.ROOM_PATTERN)
 _CANDIDATE = re.compile(schemas.CANDIDATE_PATTERN)
 _CAMPAIGN = decoder(schemas.CampaignBody)

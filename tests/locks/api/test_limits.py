@@ -64,7 +64,7 @@ def test_the_limits_are_shared_by_all_processes():
     def allowed() -> int:
         """Of a token without a limit of its own, after a pause."""
         clock.now += 3600
-        limits.set_rate(b"token", None)
+        limits.set_rate(b"token", space_id=1, requests_per_second=None)
         count = 0
         while not count > 100:
             try:

@@ -36,7 +36,7 @@ def test_no_page_shows_it_as_held_after_its_session_ended(session_id, space, vis
             "Owners": {row.owner.owner: row.owner.holding for row in owners},
             "Lock": browser.get(now_url + "locks/deploy/api").context["lock"].state,
             "of the token": browser.get(now_url + "tokens").context["results"].rows[0].live_leases,
-            "of the space": browser.get(now_url + "team").context["team_spaces"][0].held,
+            "of the space": browser.get(now_url + "team").context["team_spaces"][0].counts.held,
             "matched": browser.get(now_url + "tokens/new").context["match_count"],
             "to be taken back": [lock.name for lock in live_leases(space=space, token=token).order_by("name")],
         }

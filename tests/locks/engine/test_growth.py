@@ -95,7 +95,9 @@ def test_a_page_of_a_hundred_thousand_locks_is_one_index_scan(engine, space):
     hold(space.pk, MANY)
     leave_idle(space.pk, 20_000)
     vacuum()
-    plan = explain(statements.LIST_LOCKS, [engine.digest, "", None, "held", 100, "many/050000", "-infinity", "name"])
+    plan = explain(
+        statements.LIST_LOCKS, [engine.digest, "", None, "held", 100, "many/050000", "-infinity", "name", None]
+    )
     assert_page_is_one_index_scan(plan, index="lock_held_by_name", rows=100)
 
 

@@ -143,6 +143,6 @@ def test_a_page_of_held_locks_is_one_index_scan_that_stops_at_its_end(engine, sp
     leave_idle(space.pk, 20_000)
     connection.cursor().execute("ANALYZE octo_lock")
     plan = explain(
-        statements.LIST_LOCKS, [engine.digest, prefix, None, "held", 100, "many/000100", "-infinity", "name"]
+        statements.LIST_LOCKS, [engine.digest, prefix, None, "held", 100, "many/000100", "-infinity", "name", None]
     )
     assert_page_is_one_index_scan(plan, index="lock_held_by_name", rows=100)

@@ -103,6 +103,8 @@ def _flat(value: Any, key: str = "") -> list[tuple[str, Any]]:
     """In the order in which it was written, which counts too."""
     if isinstance(value, dict):
         return [pair for name, item in value.items() for pair in [(name, "…"), *_flat(item, name)]]
+    if isinstance(value, list):
+        return [pair for item in value for pair in [(key, "…"), *_flat(item, key)]]
     return [(key, value)]
 
 

@@ -21,6 +21,7 @@ from locks.models.space import SpaceUsage
 from locks.models.stats import StatsMinute
 from locks.system_state import writes
 from locks.system_state.counters import latest, latest_totals
+from tests import database
 from tests.conftest import issue
 from tests.fault_proxy import PostgresProxy
 from tests.servers import Api, running_server
@@ -116,13 +117,15 @@ def test_health_does_not_wait_for_a_frozen_database(
 def test_health_is_unavailable_while_the_database_is_read_only(client: Client) -> None:
     name = connection.settings_dict["NAME"]
     for value, status in (("on", 503), ("off", 200)):
-        with connection.cursor() as cursor:
-            cursor.execute("SET default_transaction_read_only = off")
-            cursor.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {value}')
+        with database.maintenance() as maintenance:
+            maintenance.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = {value}')
         connection.close()
         writes.latest.clear()
         reply = client.get("/health")
-        assert (reply.status_code, reply.json().get("database")) == (status, "cannot write" if status == 503 else None)
+        assert (reply.status_code, reply.json().get("database")) == (
+            status,
+            "no primary answers" if status == 503 else None,
+        )
 
 
 @pytest.mark.django_db
