@@ -104,8 +104,8 @@ torture: $(VENV)/.development
 
 # Both wheels, the locked dependencies with their hashes, and a bill of materials of each wheel (CycloneDX).
 DIST ?= dist
-EXPORT := export --quiet --frozen --no-emit-project --no-emit-local --no-header
-SERVER := --no-default-groups --all-extras
+EXPORT := export --quiet --frozen --no-emit-project --no-header
+SERVER := --no-default-groups --all-extras --no-emit-local
 BILL := --format cyclonedx1.5 --output-file
 
 dist: $(VENV)/.development

@@ -106,8 +106,9 @@ class RunningServer:
         return os.environ | own | self.environment
 
     def _forked(self, environment: dict[str, str]) -> ForkedServer | None:
-        """A new process that does not have to import all modules first."""
-        return fork_server(environment, self.log)
+        """A new process that does not have to import all modules first. Several server processes share their metrics in
+        files, which is decided when the metrics are imported."""
+        return fork_server(environment, self.log) if environment["OCTO_WORKERS"] == "1" else None
 
     def spawn(self) -> subprocess.Popen[bytes]:
         with self.log.open("ab") if self.log else nullcontext() as log:

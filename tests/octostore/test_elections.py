@@ -1,12 +1,15 @@
 """Leader elections without an account, as OctoStore's documents describe them."""
 
 import asyncio
+import gc
 import json
 import os
 from contextlib import ExitStack, closing
 from datetime import datetime
+from typing import Any
 
 import pytest
+from django.db import connections
 from django.test import Client as DjangoClient
 
 from locks.api.election_limits import MAX_STREAMS, MAX_STREAMS_PER_CLIENT, ElectionLimits, election_limits
@@ -330,18 +333,27 @@ class TestWatching:
                 statuses.append(stream.status)
             assert statuses == [200] * 8 + [429]
 
+    # The connection of the streams' poller ends with the event loop of this test.
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
     def test_a_stream_ends_after_its_life(self, committed, settings, monkeypatch):
         settings.PUBLIC_ELECTIONS = True
         monkeypatch.setattr(views, "LIFE_SECONDS", 0.01)
 
+        def open_stream() -> Any:
+            try:
+                return DjangoClient().get(f"/elections/{ROOM}/watch")
+            finally:
+                connections.close_all()
+
         async def watch() -> str:
             client = Client()
-            response = await asyncio.to_thread(DjangoClient().get, f"/elections/{ROOM}/watch")
+            response = await asyncio.to_thread(open_stream)
             await response.stream(client.receive, client.send)
             assert client.reply.finished
             return b"".join(message["body"] for message in client.reply.messages).decode()
 
         text = asyncio.run(watch())
+        gc.collect()
         assert text.startswith("retry: 1000\nevent: state\n")
         assert "maximum life" in text
 
