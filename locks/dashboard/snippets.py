@@ -112,7 +112,7 @@ def agents(*, url: str) -> list[Snippet]:
 
 
 def _mcp_servers(entry: Mapping[str, object]) -> str:
-    return json.dumps({"mcpServers": {"octoadmin": entry}}, indent=2)
+    return json.dumps({"mcpServers": {"octoadmin": entry}}, indent=2, ensure_ascii=False)
 
 
 def _example_name(prefixes: Sequence[str]) -> str:

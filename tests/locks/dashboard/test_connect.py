@@ -17,6 +17,7 @@ def test_the_snippets_name_this_host_and_contain_no_secret(space, worker_token, 
     assert "${{ secrets.OCTO_TOKEN }}" in content
     assert "&quot;url&quot;: &quot;http://localhost:8000/mcp&quot;" in content
     assert "&quot;command&quot;: &quot;octo&quot;" in content
+    assert "Bearer octo_…" in content
     assert worker_token not in content
     assert not [found for found in re.findall(r"octo_\w+", content) if parse(found)]
 
