@@ -125,6 +125,14 @@ def query_choice(request: HttpRequest, name: str, choices: tuple[str, ...]) -> s
     return value
 
 
+def query_flag(request: HttpRequest, name: str) -> bool:
+    """False unless it is given."""
+    value = request.GET.get(name, "false").lower()
+    if value not in ("true", "false"):
+        raise invalid_input(422, f"{name} must be true or false.")
+    return value == "true"
+
+
 def query_text(request: HttpRequest, name: str) -> str | None:
     value = request.GET.get(name)
     return check_text(name, value) if value else None

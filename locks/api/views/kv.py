@@ -18,7 +18,7 @@ from locks.api.base_view import LockApiView, json_response, no_content, presente
 from locks.api.errors import RETRY_AFTER_SECONDS, ApiError, Code, authentication_failed, invalid_input, unreachable
 from locks.api.errors import unavailable as database_unavailable
 from locks.api.openapi_hooks import OpenApiTypes, describe, query
-from locks.api.parsing import ENCODED_SLASH, decoder, query_cursor, query_number
+from locks.api.parsing import ENCODED_SLASH, decoder, query_cursor, query_flag, query_number
 from locks.api.schemas import MAX_WAIT_SECONDS
 from locks.async_responses import DeferredResponse, Receive, wait_for_disconnect
 from locks.engine.execution import Unavailable, run
@@ -259,7 +259,7 @@ class EntryView(StoreView):
     def put(self, request: Request, path: str) -> HttpResponse:
         actor = self.identity(request, "locks:write")
         body = self.body(request, _PUT)
-        override = body.override or request._request.GET.get("override", "").lower() == "true"
+        override = query_flag(request._request, "override") or body.override
         checked = checked_path(actor, path, action="write", override=override)
         (outcome,) = run(kv.put([put_request(checked, body, **self.caller(request))]))
         self.finish(request, outcome, scope="locks:write")
@@ -282,7 +282,7 @@ class EntryView(StoreView):
     def delete(self, request: Request, path: str) -> HttpResponse:
         actor = self.identity(request, "locks:write")
         params = request._request.GET
-        override = params.get("override", "").lower() == "true"
+        override = query_flag(request._request, "override")
         checked = checked_path(actor, path, action="write", override=override)
         expected = None
         if "expected_version" in params:

@@ -18,7 +18,7 @@ from locks.api.base_view import ApiView, json_response, no_content, request_id
 from locks.api.errors import ApiError, Code, invalid_input, scope_missing
 from locks.api.exceptions import not_found
 from locks.api.openapi_hooks import OpenApiTypes, describe, query
-from locks.api.parsing import check_prefix, decoder, parse_body, query_choice, query_cursor, query_number
+from locks.api.parsing import check_prefix, decoder, parse_body, query_choice, query_cursor, query_flag, query_number
 from locks.api.usage_flusher import usage_flusher
 from locks.engine.names import Rules
 from locks.models import Scope, Space, Token
@@ -239,10 +239,7 @@ class TokensView(TokenEndpoint):
     def get(self, request: Request) -> HttpResponse:
         own = _own(request)
         known = Token.objects.issued().select_related("created_by").filter(space_id=own.space_id)
-        revoked = request.GET.get("revoked", "false").lower()
-        if revoked not in ("true", "false"):
-            raise invalid_input(422, "revoked must be true or false.")
-        if revoked == "false":
+        if not query_flag(request._request, "revoked"):
             known = known.filter(revoked_at__isnull=True)
         limit = query_number(request._request, "limit", default=_MAX_LISTED, minimum=1, maximum=_MAX_LISTED)
         page = fetch_page(known, by=IdCursor, limit=limit, cursor=query_cursor(request._request, IdCursor))
