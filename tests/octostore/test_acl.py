@@ -49,7 +49,7 @@ def test_a_list_is_set_with_the_first_lease_and_outlives_it(call, deployer, stra
     restrict(call, deployer)
     assert is_forbidden(acquire(call, token=stranger))
     assert acquire(call, token=deployer).json()["status"] == "acquired"
-    # Also while the lock is held: the stranger would wait in vain.
+    # Also while the lock is held: it could never get the lock.
     assert is_forbidden(acquire(call, token=stranger))
     assert call("GET", "/locks/deploy").json()["acl"] == {"acquire": ["user:deploy-bot"]}
     assert "acl" not in call("GET", "/locks/other").json()

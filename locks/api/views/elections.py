@@ -100,7 +100,7 @@ class ElectionsView(ElectionEndpoint):
         needs_token=False,
         responses={201: schemas.Room},
         errors=(404,),
-        description="Needs no token and no body. The id is random: share it with all candidates, and with nobody else.",
+        description="Needs no token and no body. The id is random: share it with the candidates only.",
     )
     def post(self, request: Request) -> HttpResponse:
         election_limits.check_request(request.META.get("REMOTE_ADDR"))
