@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from django.conf import settings
-from django.http import Http404, HttpRequest
+from django.http import HttpRequest, HttpResponseNotFound
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
@@ -20,7 +20,7 @@ _INLINE = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 def help_site(request: HttpRequest, path: str) -> HttpResponseBase:
     root: Path = settings.HELP_DIR
     if not (root / "index.html").exists():
-        raise Http404("The documentation has not been built: run `make docs`.")
+        return HttpResponseNotFound("The documentation has not been built: run `make docs`.", content_type="text/plain")
     if not path:
         return redirect("/help/index.html")
     response = serve(request, path, document_root=str(root))
