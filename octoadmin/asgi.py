@@ -24,7 +24,7 @@ from locks.queue.singletons import wait_queue  # noqa: E402
 from locks.runs.kv_waiting import kv_waiters  # noqa: E402
 from octoadmin.batching.application import BatchingApplication  # noqa: E402
 from octoadmin.http.asgi_types import Receive, Scope, Send  # noqa: E402
-from octoadmin.mcp import create_mcp_application  # noqa: E402
+from octoadmin.mcp import create_mcp_endpoint  # noqa: E402
 from octoadmin.run.preload import preload  # noqa: E402
 from octoadmin.wsgi_bridge.bridge import STOP_SECONDS, WSGIBridge  # noqa: E402
 
@@ -35,7 +35,7 @@ preload()
 bridge = WSGIBridge(WSGIHandler(), threads=settings.THREADS, trusted_proxies=settings.TRUSTED_PROXIES)
 batching = BatchingApplication(bridge, connections=settings.BATCH_CONNECTIONS)
 api = batching if settings.BATCHING else bridge
-mcp = create_mcp_application(api)
+mcp = create_mcp_endpoint(api)
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,8 +62,6 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 limit_calls(settings.DATABASE_SECONDS)
                 bridge.start()
                 usage_flusher.start()
-                if mcp:
-                    await mcp.start()
                 server_processes.set(1)
                 _on_stop_signal(_end_long_requests)
                 await send({"type": "lifespan.startup.complete"})
