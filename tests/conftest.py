@@ -39,12 +39,12 @@ def django_db_setup() -> None:
 
 @pytest.fixture
 def committed(django_db_setup: None, django_db_blocker: pytest.FixtureRequest) -> Iterator[None]:
-    """For tests whose threads and processes must see each other's commits: no wrapping transaction, and a fresh copy of
-    the template database afterwards, because the history cannot be truncated."""
+    """For tests whose threads and processes must see each other's commits: no wrapping transaction; the database is
+    cleaned afterwards."""
     with django_db_blocker.unblock():
         yield
         connection.close()
-        database.create_copy(connection.settings_dict["NAME"])
+        database.clean(connection.settings_dict["NAME"])
 
 
 @pytest.fixture(autouse=True)

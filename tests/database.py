@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import psycopg
@@ -22,6 +23,22 @@ from psycopg.conninfo import make_conninfo
 
 SERVER = "OCTO_TEST_SERVER"
 TEMPLATE = "OCTO_TEST_TEMPLATE"
+# The superuser of the embedded server; not set if TEST_DATABASE_URL names another.
+SUPERUSER = "OCTO_TEST_SUPERUSER"
+
+# What migrations fill, and no test changes.
+FILLED_BY_MIGRATIONS = {"django_migrations", "django_content_type", "auth_permission"}
+# A larger table is not emptied by DELETE: the rows would stay on its pages.
+MAX_TABLE_SIZE = 1_000_000
+# Differs from the template's if a test changed more than rows.
+SCHEMA = """
+    SELECT (SELECT md5(string_agg(oid::text, ' ' ORDER BY oid)) FROM pg_class
+            WHERE relnamespace = 'public'::regnamespace),
+           (SELECT md5(string_agg(prosrc, ' ' ORDER BY oid)) FROM pg_proc WHERE pronamespace = 'public'::regnamespace),
+           (SELECT count(*) FROM pg_trigger WHERE tgenabled <> 'O'),
+           (SELECT count(*) FROM pg_db_role_setting JOIN pg_database ON pg_database.oid = setdatabase
+            WHERE datname = current_database())
+"""
 
 
 def _set_up_environment(data_dir: Path) -> None:
@@ -53,6 +70,50 @@ def create_copy(database: str) -> None:
     with maintenance() as connection:
         drop(connection, database)
         _retry_ddl(connection, copy)
+
+
+def clean(database: str) -> None:
+    """As the template again. Deleting the rows of a test takes a twentieth of the time that a new copy takes."""
+    if SUPERUSER not in os.environ or not _delete_rows(database):
+        create_copy(database)
+
+
+def _delete_rows(database: str) -> bool:
+    """False if that is not enough. Without triggers: the history refuses to be deleted, and the order would matter."""
+    others = (
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+    )
+    with psycopg.connect(make_conninfo(conninfo(database), user=os.environ[SUPERUSER])) as connection:
+        connection.execute(others, [database])
+        tables = _tables(connection)
+        if _schema(connection) != _template_schema() or any(size > MAX_TABLE_SIZE for size in tables.values()):
+            return False
+        connection.execute("SET LOCAL session_replication_role = replica")
+        used = sql.SQL(" UNION ALL ").join(
+            sql.SQL("SELECT {} WHERE EXISTS (SELECT FROM {})").format(sql.Literal(table), sql.Identifier(table))
+            for table in tables
+        )
+        for (table,) in connection.execute(used).fetchall():
+            connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
+    return True
+
+
+def _tables(connection: psycopg.Connection) -> dict[str, int]:
+    query = (
+        "SELECT relname, pg_relation_size(oid) FROM pg_class"
+        " WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+    )
+    return {name: size for name, size in connection.execute(query) if name not in FILLED_BY_MIGRATIONS}
+
+
+def _schema(connection: psycopg.Connection) -> tuple[object, ...] | None:
+    return connection.execute(SCHEMA).fetchone()
+
+
+@cache
+def _template_schema() -> tuple[object, ...] | None:
+    with psycopg.connect(conninfo(os.environ[TEMPLATE])) as connection:
+        return _schema(connection)
 
 
 def drop(connection: psycopg.Connection, database: str) -> None:
@@ -96,6 +157,7 @@ class Server:
 
     def _start_embedded(self) -> str:
         from octoadmin.run.postgres import DATABASE, Cluster
+        from octoadmin.run.postgres import SUPERUSER as POSTGRES
 
         # The data is temporary, and no database lives long enough to be vacuumed. Crash tests start their own servers,
         # with fsync on.
@@ -106,6 +168,7 @@ class Server:
             self.process = cluster.start(log=log)
         cluster.wait_ready(self.process)
         cluster.create_database()
+        os.environ[SUPERUSER] = POSTGRES
         return cluster.conninfo(dbname=DATABASE)
 
     def stop(self) -> None:

@@ -135,7 +135,7 @@ def harbor(django_db_setup: None, django_db_blocker: Any) -> Iterator[RunningSer
         with running_server(os.environ["DATABASE_URL"]) as server:
             yield server
         connection.close()
-        database.create_copy(connection.settings_dict["NAME"])
+        database.clean(connection.settings_dict["NAME"])
 
 
 def create_long_texts(space: Space, person: User) -> None:

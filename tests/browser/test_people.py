@@ -32,7 +32,7 @@ def served(django_db_setup: None, django_db_blocker: Any) -> Iterator[RunningSer
         with running_server(os.environ["DATABASE_URL"], OCTO_PASSKEYS="true", OCTO_ONE_TIME_CODES="true") as server:
             yield server
         connection.close()
-        database.create_copy(connection.settings_dict["NAME"])
+        database.clean(connection.settings_dict["NAME"])
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def served(provider: Provider, django_db_setup: None, django_db_blocker: Any, tm
         with running_server(os.environ["DATABASE_URL"], **configured) as server:
             yield server
         connection.close()
-        database.create_copy(connection.settings_dict["NAME"])
+        database.clean(connection.settings_dict["NAME"])
 
 
 @pytest.fixture(autouse=True)

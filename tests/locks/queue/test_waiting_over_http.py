@@ -40,7 +40,7 @@ def place(django_db_blocker):
         with running_server(os.environ["DATABASE_URL"]) as server:
             yield server, token, space
         connection.close()
-        database.create_copy(connection.settings_dict["NAME"])
+        database.clean(connection.settings_dict["NAME"])
 
 
 @pytest.fixture
