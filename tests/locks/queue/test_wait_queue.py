@@ -304,6 +304,24 @@ def test_a_lease_delivered_to_a_client_that_has_just_disconnected_is_returned(re
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
+def test_a_request_that_got_its_place_while_the_queue_was_closed_leaves_it(request_for, hold_lock, queued_owners):
+    """The statement of a batch gives it its place; the queue hears of it when the statement has ended."""
+    hold_lock()
+
+    async def scenario(queue: WaitQueue) -> None:
+        request = request_for()
+        for name, value in queue.arrival_options(5).items():
+            setattr(request, name, value)
+        (waiting,) = await asyncio.to_thread(in_thread(lambda: run(acquire([request]))))
+        assert queued_owners() == ["waiter"]
+        await queue.close()
+        with pytest.raises(ShuttingDown):
+            await queue.acquire(request, wait_seconds=5, disconnected=connected(), waiter_id=waiting.waiter_id)
+        assert queued_owners() == []
+
+    with_queue(scenario)
+
+
 @pytest.mark.usefixtures("_long_timeouts")
 def test_a_request_that_joins_while_the_queue_is_closed_is_told_so(
     request_for, hold_lock, queued_owners, observer_connection
