@@ -6,7 +6,7 @@ when it arrives. Each answer of the database bounds the difference between its c
 process: the clock was read after the statement was sent and before its rows came.
 
 A stamp is never too early, and too late by no more than the fastest statement took to arrive. So if a request has its
-place, later ones get later stamps at every server; and since the stamps of a process rise, its requests keep their order.
+place, later ones get later stamps at every server; and the stamps of a process rise, so its requests keep their order.
 """
 
 import math
@@ -40,9 +40,7 @@ class DatabaseClock:
         """This moment, in microseconds; each stamp is higher than the last. None before the first answer."""
         if self._max_difference == math.inf:
             return None
-        self._last_stamp = max(
-            round((time.monotonic() + self._max_difference) * 1_000_000), self._last_stamp + 1
-        )
+        self._last_stamp = max(round((time.monotonic() + self._max_difference) * 1_000_000), self._last_stamp + 1)
         return self._last_stamp
 
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 from hashlib import sha256
 from io import StringIO
 
-import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connection
@@ -137,38 +136,6 @@ def test_a_new_request_does_not_overtake(lock):
     lock.release()
     assert lock.acquire(owner="new")["owner"] == "second"
     assert second.answer()[1]["status"] == "acquired"
-
-
-def test_a_request_whose_statement_had_to_wait_is_served_by_its_arrival(lock):
-    """It is in a batch with a request for a name whose row is locked. Meanwhile a later one gets its place."""
-    for name in ("-a", "-b"):
-        lock.release(lock.acquire(name)["lease_id"], name)
-    url = os.environ["DATABASE_URL"]
-    with running_server(url) as second_server, psycopg.connect(url) as other:
-        other.execute("SELECT FROM octo_lock WHERE starts_with(name, %s) FOR UPDATE", [f"{lock.name}-"])
-        lock.waits("blocked", "-a")
-        until(lambda: _blocked_statements(other) == 1)
-        # Requests that come together while a statement runs are in the next one.
-        os.killpg(lock.server.process.pid, signal.SIGSTOP)
-        try:
-            lock.waits("blocked", "-b")
-            first = lock.waits("first")
-        finally:
-            os.killpg(lock.server.process.pid, signal.SIGCONT)
-        until(lambda: _blocked_statements(other) == 2)
-        lock.enqueue("second", server=second_server)
-        assert [waiter.owner for waiter in lock.waiters()] == ["second"]
-        other.rollback()
-        until(lambda: lock.waiters().count() == 2, "both places")
-        lock.release()
-        assert first.answer()[1]["status"] == "acquired"
-        assert [waiter.owner for waiter in lock.waiters()] == ["second"]
-
-
-def _blocked_statements(holder):
-    query = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
-    (count,) = holder.execute(query, [holder.info.backend_pid]).fetchone()
-    return count
 
 
 def test_a_client_that_disconnects_leaves_the_queue_at_once(lock):
