@@ -35,11 +35,12 @@ class Node:
 
     directory: Path
     settings: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
     def cluster(self) -> Cluster:
-        return Cluster(directory=self.directory / "postgres", settings=self.settings)
+        return Cluster(directory=self.directory / "postgres", settings=self.settings, variables=self.variables)
 
     @property
     def url(self) -> str:
@@ -61,6 +62,13 @@ class Node:
         self.process.kill()
         self.process.wait()
 
+    def lose(self) -> None:
+        """All processes die at once, as with the machine."""
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        self.kill()
+
     def freeze(self) -> None:
         """The processes stop, the kernel goes on: connections stay open and what is sent is acknowledged."""
         self._signal(signal.SIGSTOP)
@@ -69,13 +77,18 @@ class Node:
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+    def processes(self) -> list[psutil.Process]:
+        """The postmaster first: otherwise it would start others."""
         assert self.process is not None
-        with suppress(psutil.NoSuchProcess):
+        try:
             postmaster = psutil.Process(self.process.pid)
-            # The postmaster first: otherwise it would start others.
-            for process in (postmaster, *postmaster.children()):
-                with suppress(psutil.NoSuchProcess):
-                    process.send_signal(number)
+            return [postmaster, *postmaster.children()]
+        except psutil.NoSuchProcess:
+            return []
 
     def execute(self, statement: str) -> list[tuple]:
         conninfo = self.cluster.conninfo(user=SUPERUSER)
@@ -85,7 +98,7 @@ class Node:
 
     def create_standby(self, directory: Path) -> "Node":
         """A copy that follows this server once it is started, under the name `standby`."""
-        standby = Node(directory)
+        standby = Node(directory, self.settings, self.variables)
         directory.mkdir()
         account = _account_for(self.cluster.directory)
         if account is not None:

@@ -88,7 +88,7 @@ class RunningServer:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        self.process = self._forked(self._environment()) or self.spawn()
+        self.launch()
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             assert self.process.poll() is None, "the server has stopped"
@@ -100,6 +100,9 @@ class RunningServer:
                 pass
             time.sleep(0.05)
         raise AssertionError(f"the server did not respond within {START_SECONDS} s")
+
+    def launch(self) -> None:
+        self.process = self._forked(self._environment()) or self.spawn()
 
     def _environment(self) -> dict[str, str]:
         own = {"DATABASE_URL": self.database_url, "PORT": str(self.port), "HOST": "127.0.0.1", "OCTO_WORKERS": "1"}

@@ -14,6 +14,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from psycopg.rows import args_row
 
 from locks.engine.async_connection import PLANNER_SETTING
+from locks.engine.database_clock import database_clock
 from locks.engine.operations import Operation
 from locks.engine.statements import Statement
 from locks.engine.verdicts import DENIES_A_LEASE, PROVES_A_WRITE
@@ -55,6 +56,8 @@ async def run_async(connection: AsyncConnection, operation: Operation[Result]) -
                         await connection.execute(f"SET LOCAL lock_timeout = '{connection.lock_timeout}'".encode())
                         await cursor.execute(statement.sql, parameters, binary=True)
                 rows = await cursor.fetchall() if _has_rows(cursor) else []
+                if rows and (now := getattr(rows[0], "now", None)) is not None:
+                    database_clock.observe(now, sent_at=sent_at, received_at=time.monotonic())
                 if _is_unconfirmed(connection, rows, sent_at=sent_at):
                     await connection.confirm_primary()
             except _UNREACHABLE as error:

@@ -43,12 +43,14 @@ class LeaseOptions(Caller, kw_only=True):
 
 
 class Acquire(LeaseOptions):
-    """With `wait_ms` the request joins the queue, at that server process, if it does not get the lock. If it `is_alone`
-    in its batch, it may wait for the guard of a namespace; the engine sets that."""
+    """With `wait_ms` the request joins the queue, at that server process, if it does not get the lock; `queue_seq` is
+    when it arrived (see database_clock), null for the time of the statement. If it `is_alone` in its batch, it may wait
+    for the guard of a namespace; the engine sets that."""
 
     name: str
     server_id: UUID | None = None
     wait_ms: int | None = None
+    queue_seq: int | None = None
     is_alone: bool = False
 
 
@@ -76,7 +78,6 @@ class Enqueue(Acquire, kw_only=True):
     """An entry in the queue, at a server process. A request that has waited before keeps its `queue_seq`; one that
     has lost its entry in the same queue sets `is_requeue`. `waiter_id` is an entry that is not marked yet."""
 
-    queue_seq: int | None = None
     waiter_id: int | None = None
     is_requeue: bool = False
 

@@ -20,6 +20,7 @@ _DIRECTORY = Path(__file__).parent / "sql" / "functions"
 _FILES = (
     "timeline",
     "interval_ms",
+    "arrival",
     "next_fencing_token",
     "holder_id",
     "name_matches_prefixes",

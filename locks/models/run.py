@@ -88,6 +88,9 @@ class Layer(models.Model):
     # Running totals of the store, so that a write does not sum its entries.
     kv_keys = models.IntegerField(db_default=0)
     kv_bytes = models.BigIntegerField(db_default=0)
+    # How many entries were deleted and are kept for their version; the highest version of those that are not.
+    kv_deleted_paths = models.IntegerField(db_default=0)
+    kv_last_version = models.BigIntegerField(db_default=0)
     # Until then writes notify the servers at which requests wait for an entry.
     waited_until = models.DateTimeField(null=True)
 
@@ -144,8 +147,14 @@ class KvEncoding(models.TextChoices):
     BASE64 = "base64"
 
 
+class KvEntryQuerySet(models.QuerySet["KvEntry"]):
+    def present(self) -> "KvEntryQuerySet":
+        return self.filter(is_deleted=False)
+
+
 class KvEntry(models.Model):
-    """A write to an existing path changes no indexed column, so it is a heap-only update."""
+    """A write to an existing path changes no indexed column, so it is a heap-only update. The row of a deleted entry is
+    empty and keeps its version, so that the next entry of the path has a higher one."""
 
     pk = models.CompositePrimaryKey("layer_id", "path")
     # No constraint: checking it on every new path would lock the layer's row. Only `locks.runs` deletes layers.
@@ -160,6 +169,9 @@ class KvEntry(models.Model):
     size = models.IntegerField()
     written_by = models.TextField()
     written_at = models.DateTimeField()
+    is_deleted = models.BooleanField(db_default=False)
+
+    objects = KvEntryQuerySet.as_manager()
 
     class Meta:
         db_table = "octo_kv_entry"

@@ -29,7 +29,7 @@ class ServerProcess(models.Model):
 class Waiter(models.Model):
     space = models.ForeignKey(Space, on_delete=models.CASCADE, related_name="waiters", db_index=False)
     name = models.TextField(db_collation="C")
-    # First come, first served. The id, unless the same request has waited for another name before.
+    # First come, first served: when the request arrived at its server, in microseconds by the database's clock.
     queue_seq = models.BigIntegerField(db_default=0)
     server_id = models.UUIDField(null=True, editable=False)
     # The options of the lease, as in a lock.

@@ -13,6 +13,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from locks.engine import requests, results
+from locks.engine.database_clock import database_clock
 from locks.engine.execution import Unavailable
 from locks.engine.handover import delete_server, dequeue, end_and_hand_over, enqueue, hand_over_names
 from locks.engine.operations import acquire, acquire_all
@@ -91,6 +92,10 @@ class WaitQueue:
         """The fields of a request that joins the queue in this process."""
         return {"server_id": self.server_id, "wait_ms": round(max(seconds, 0) * 1000) + 1}
 
+    def arrival_options(self, seconds: float) -> dict[str, Any]:
+        """The same for a request that has just arrived."""
+        return self.wait_options(seconds) | {"queue_seq": database_clock.stamp()}
+
     @contextlib.contextmanager
     def joining(self) -> Iterator[None]:
         """While a statement runs that may give requests their places. They have to be registered before another task
@@ -109,19 +114,23 @@ class WaitQueue:
         """For one name. `waiter_id` is the place that the request has already. Raises ClientDisconnected, ShuttingDown
         and Unavailable."""
         timer = _Timer(wait_seconds)
-        queue_seq = waiter_id
+        queue_seq = request.queue_seq or database_clock.stamp()
+        has_waited = False
         request.server_id = request.wait_ms = None
         if waiter_id is not None:
+            if self._is_closed:
+                # The statement that gave it its place may have ended after all others had left the queue.
+                await self._connection.run(dequeue([waiter_id], server_id=self.server_id))
+                raise ShuttingDown
             self._register(waiter_id)
         while True:
             entry = await self._enqueue(
-                request, timer, disconnected, queue_seq=queue_seq, waiter_id=waiter_id,
-                is_requeue=waiter_id is None and queue_seq is not None,
-            )  # fmt: skip
+                request, timer, disconnected, queue_seq=queue_seq, waiter_id=waiter_id, is_requeue=has_waited
+            )
             waiter_id = None
             position = None
             if entry.waiter_id is not None:
-                queue_seq = entry.queue_seq
+                queue_seq, has_waited = entry.queue_seq, True
                 handover, position = await self._wait(entry, seconds=timer.remaining, disconnected=disconnected)
                 if handover is not None and handover.verdict == Verdict.ACQUIRED:
                     return WaitResult(_acquired(handover), timer.waited_ms)
@@ -144,7 +153,7 @@ class WaitQueue:
         other, with the queue_seq that it has. So it never holds one name while it waits for another, and cannot
         deadlock."""
         timer = _Timer(wait_seconds)
-        queue_seq: int | None = None
+        queue_seq = database_clock.stamp()
         queued_for: str | None = None
         position: int | None = None
         handed: results.Handover | None = None
@@ -237,8 +246,8 @@ class WaitQueue:
             await self._worker.ensure_running()
         if self._is_closed:
             raise ShuttingDown
-        options = msgspec.structs.asdict(request) | self.wait_options(seconds)
-        arrival = requests.Enqueue(**options, queue_seq=queue_seq, waiter_id=waiter_id, is_requeue=is_requeue)
+        options = msgspec.structs.asdict(request) | self.wait_options(seconds) | {"queue_seq": queue_seq}
+        arrival = requests.Enqueue(**options, waiter_id=waiter_id, is_requeue=is_requeue)
         return await asyncio.shield(self._arrive(arrival))
 
     def _arrive(self, arrival: requests.Enqueue) -> "asyncio.Future[results.Enqueued]":
@@ -319,8 +328,12 @@ class WaitQueue:
         while entry.verdict == Verdict.ROW_LOCKED:
             await asyncio.sleep(pause)
             pause = min(2 * pause, MAX_PAUSE_SECONDS)
-            with contextlib.suppress(Unavailable):
+            try:
                 entry = await asyncio.shield(self._arrive(arrival))
+            except Unavailable:
+                continue
+            except ShuttingDown:
+                return
         if entry.verdict not in (Verdict.WAITING, Verdict.UNKNOWN):
             # Its entry was removed. If it is unknown, it was handed over, or the queue worker's check finds out.
             self._mark_lost(arrival.waiter_id)

@@ -77,7 +77,7 @@ def write_export(run: Run, out: IO[bytes]) -> None:
         "waiters": [_waiter(waiter) for waiter in queries.waiters(run.pk)],
     }  # fmt: skip
     out.write(_encode(head)[:-1] + b',"entries":[')
-    entries = KvEntry.objects.filter(layer_id__in=list(names)).order_by("layer_id", "path")
+    entries = KvEntry.objects.present().filter(layer_id__in=list(names)).order_by("layer_id", "path")
     for index, entry in enumerate(entries.iterator(chunk_size=50)):
         out.write(b"," if index else b"")
         out.write(_encode(_entry(entry, names[entry.layer_id])))

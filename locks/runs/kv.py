@@ -13,10 +13,12 @@ from locks.engine.requests import Caller
 from locks.engine.retry import Operation, encode
 from locks.engine.statements import Statement
 
-# Of one layer. kv_put.sql has the last two as literals; a test compares them.
+# Of one layer. kv_put.sql and kv_delete.sql have the last three as literals; a test compares them.
 MAX_VALUE_BYTES = 1024 * 1024
 MAX_LAYER_BYTES = 64 * 1024 * 1024
 MAX_LAYER_KEYS = 10_000
+# How many deleted paths of a layer are kept for their version.
+MAX_DELETED_PATHS = 10_000
 
 _DIRECTORY = Path(__file__).parent / "sql"
 

@@ -81,7 +81,7 @@ def _acquire(name: str, head: RequestHead, request_id: str, body: bytes) -> tupl
     if message.acl is not None:
         # The names in it are looked up first.
         raise Fallback(Reason.VALUES)
-    wait_options = wait_queue.wait_options(message.wait_seconds) if message.wait_seconds else {}
+    wait_options = wait_queue.arrival_options(message.wait_seconds) if message.wait_seconds else {}
     request = requests.Acquire(
         digest=head.token.hex_digest,
         request_id=request_id,

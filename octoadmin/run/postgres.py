@@ -42,10 +42,11 @@ class PostgresError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """One embedded cluster. `settings` go to the server's command line."""
+    """One embedded cluster. `settings` go to the server's command line, `variables` to its environment."""
 
     directory: Path
     settings: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def socket_dir(self) -> Path:
@@ -118,7 +119,8 @@ class Cluster:
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return subprocess.Popen(
             [BINARIES / "postgres", "-D", self.directory, *options],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0, **_identity(account),
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0, env=os.environ | self.variables,
+            **_identity(account),
         )  # fmt: skip
 
     def wait_ready(self, process: "subprocess.Popen[bytes]", *, seconds: float = 30) -> None:

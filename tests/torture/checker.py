@@ -2,7 +2,8 @@
 
 Fencing tokens order all grants of a name, so whether the history of a name is linearizable needs no search: every
 observation is compared with what is certain about the leases around it. Unknown outcomes stay open: they may have taken
-effect at any time after their invocation, so they make less certain and are never a violation themselves.
+effect at any time after their invocation, so they make less certain and are never a violation themselves. Leases
+expire by the clock of the database: when that was set, its times are compared with what it may have read (clocks.py).
 """
 
 import bisect
@@ -12,7 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tests.torture.history import Delivered, Event, Fault, History, Op
+from tests.torture.clocks import DatabaseTime
+from tests.torture.history import Delivered, Event, History, KvOp, Op
+from tests.torture.kv_checker import check_store
 
 # Timestamps in answers are cut to milliseconds.
 ROUNDING = 0.002
@@ -51,23 +54,25 @@ class Lease:
     releases: list[Op] = field(default_factory=list)
     forced: float = math.inf
 
-    def is_certain(self, begin: float, end: float) -> bool:
-        """Whether it was held from begin to end, whatever the unknown outcomes did."""
-        return self.granted <= begin and self.may_end > end and self.expires_at > end + ROUNDING
-
 
 def check(history: History) -> list[Violation]:
     sessions = _sessions(history.ops)
+    clock = DatabaseTime(history.clock_steps)
     by_name: dict[str, list[Op]] = defaultdict(list)
     for op in history.ops:
         if op.verb not in ("open_session", "keepalive", "end_session"):
             by_name[op.name].append(op)
     found: list[Violation] = []
     for name, ops in sorted(by_name.items()):
-        found += _NameChecker(name, ops, sessions).check()
+        found += _NameChecker(name, ops, sessions, clock).check()
     found += _check_audit(history)
     found += _check_queue(history)
     found += _check_watches(history.events, history.delivered)
+
+    def report_store(path: str, what: str, op: KvOp) -> None:
+        found.append(Violation("store", path, what, op.invoked, op.returned))
+
+    check_store(history.kv_ops, report_store)
     found += [Violation("audit", "", contradiction, 0, 0) for contradiction in history.contradictions]
     return found
 
@@ -95,8 +100,9 @@ def _sessions(ops: Iterable[Op]) -> dict[str, _Session]:
 
 
 class _NameChecker:
-    def __init__(self, name: str, ops: list[Op], sessions: dict[str, _Session]) -> None:
+    def __init__(self, name: str, ops: list[Op], sessions: dict[str, _Session], clock: DatabaseTime) -> None:
         self.name = name
+        self.clock = clock
         self.ops = sorted(ops, key=lambda op: op.invoked)
         self.by_id: dict[str, Lease] = {}
         self.by_token: dict[int, Lease] = {}
@@ -145,7 +151,8 @@ class _NameChecker:
         if op.session is not None:
             session = sessions[op.session]
             lease.session = op.session
-            lease.may_end = min(lease.may_end, session.may_end, session.expires_at)
+            expiry = self.clock.reached(session.expires_at, lease.asked)
+            lease.may_end = min(lease.may_end, session.may_end, expiry)
 
     def _forced(self, op: Op) -> None:
         if op.outcome == "released" and op.fencing_token in self.by_token:
@@ -189,6 +196,9 @@ class _NameChecker:
             begins = after.acquired_at
             if begins is None or before.may_end <= after.granted:
                 continue
+            # A clock that was set back may show less than the end of a lease that it has passed.
+            if not self.clock.is_steady(before.asked, after.granted):
+                begins = self.clock.highest(before.asked, after.granted)
             if before.expires_at > begins + ROUNDING:
                 self._violation(
                     "overlap", f"{after.token} was granted while {before.token} was held", begins, before.expires_at
@@ -208,17 +218,26 @@ class _NameChecker:
             self._violation("stale", f"{lease.token} was seen before it was asked for", op.returned, lease.asked)
         if lease.has_ended < op.invoked:
             self._violation("stale", f"{lease.token} was seen after its end", lease.has_ended, op.invoked)
-        if not lease.has_unknown_renewal and lease.expires_at < op.invoked - ROUNDING:
+        seen_at = self.clock.lowest(op.invoked, op.returned)
+        if not lease.has_unknown_renewal and lease.expires_at < seen_at - ROUNDING:
             self._violation("stale", f"{lease.token} was seen after its expiry", lease.expires_at, op.invoked)
 
     def _check_not_live(self, op: Op, what: str) -> None:
         for lease in self._recent(op.invoked):
-            if lease.is_certain(op.invoked, op.returned):
+            if self._is_certain(lease, op):
                 self._violation("lost", f"{what} while {lease.token} was held", op.invoked, op.returned)
+
+    def _is_certain(self, lease: Lease, op: Op) -> bool:
+        """Whether it was held during the operation, whatever the unknown outcomes did."""
+        is_granted = lease.granted <= op.invoked and lease.may_end > op.returned
+        return is_granted and not self._may_have_expired(lease, op.returned)
+
+    def _may_have_expired(self, lease: Lease, time: float) -> bool:
+        return lease.expires_at <= self.clock.highest(lease.asked, time) + ROUNDING
 
     def _check_refused(self, op: Op) -> None:
         lease = self.by_id.get(op.lease_id or "")
-        if lease is None or lease.granted > op.invoked or lease.expires_at <= op.returned + ROUNDING:
+        if lease is None or lease.granted > op.invoked or self._may_have_expired(lease, op.returned):
             return
         others = [other.invoked for other in lease.releases if other is not op and other.outcome != "refused"]
         session_end = lease.may_end if lease.session is not None else math.inf
@@ -260,6 +279,7 @@ def _check_audit(history: History) -> list[Violation]:
             found.append(Violation("audit", name, f"{token} ended {count} times", 0, 0))
         if not counts[name, token, "acquired"]:
             found.append(Violation("audit", name, f"{token} ended without having been acquired", 0, 0))
+    found += _check_order_of_events(history.events)
     if not history.events:
         return found
     kinds = {
@@ -276,16 +296,33 @@ def _check_audit(history: History) -> list[Violation]:
     return found
 
 
+def _check_order_of_events(events: list[Event]) -> list[Violation]:
+    """Of each name: a lease begins, ends, and the next one, with a higher token, begins. Whatever the clock says."""
+    found = []
+    last: dict[str, Event] = {}
+    for event in sorted(events, key=lambda event: event.id):
+        before = last.get(event.name)
+        last[event.name] = event
+        if event.kind != "acquired":
+            is_next = before is not None and (before.kind, before.fencing_token) == ("acquired", event.fencing_token)
+        else:
+            is_next = before is None or (before.kind != "acquired" and before.fencing_token < event.fencing_token)
+        if not is_next:
+            what = f"{event.kind} of {event.fencing_token} follows {before and before.kind} of another lease"
+            found.append(Violation("audit", event.name, what, event.at, event.at))
+    return found
+
+
 def waits_in_order(history: History) -> int:
     """The number of waits whose order can be checked: those away from faults."""
-    quiet = _Quiet(history.faults)
+    quiet = _Quiet(history)
     return sum(event.place is not None and quiet.during(event.place, event.at) for event in history.events)
 
 
 def overtaken(history: History, seconds: float) -> int:
     """The number of those waits that were served after a request which was sent so much later. Not a violation: both
     were under way when the first got its place. It says how long that takes."""
-    quiet = _Quiet(history.faults)
+    quiet = _Quiet(history)
     asked = {op.request_id: op.invoked for op in history.ops if op.verb == "acquire" and op.request_id}
     grants: dict[str, list[Event]] = defaultdict(list)
     for event in history.events:
@@ -307,7 +344,7 @@ def _check_queue(history: History) -> list[Violation]:
     whose server process stalls is passed over, and returns to its place."""
     found = []
     asked = {op.request_id: op.invoked for op in history.ops if op.verb == "acquire" and op.request_id}
-    quiet = _Quiet(history.faults)
+    quiet = _Quiet(history)
     by_name: dict[str, list[Event]] = defaultdict(list)
     for event in history.events:
         if event.kind == "acquired":
@@ -330,26 +367,37 @@ def _check_queue(history: History) -> list[Violation]:
 
 
 class _Quiet:
-    def __init__(self, faults: list[Fault]) -> None:
-        self._faults = faults
+    """Away from faults, and from times in which a server process gave no sign of life."""
+
+    def __init__(self, history: History) -> None:
+        spans = [(fault.began - 1, fault.ended + ABSENT_SECONDS) for fault in history.faults]
+        self._spans = sorted([*spans, *history.stalls])
+        self._last_ends = list(itertools.accumulate((end for _, end in self._spans), max))
 
     def during(self, begin: float, end: float) -> bool:
-        return all(fault.ended + ABSENT_SECONDS < begin or max(fault.began, 0) - 1 > end for fault in self._faults)
+        count = bisect.bisect_right(self._spans, (end, math.inf))
+        return not count or self._last_ends[count - 1] < begin
 
 
 def _check_watches(events: list[Event], delivered: list[Delivered]) -> list[Violation]:
-    """Every watch has every transition of every name, once and in order."""
+    """Every watch has every transition of every name, once and in order. After a `reset` it may have missed some."""
     found = []
     expected: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for event in sorted(events, key=lambda event: event.id):
         expected[event.name].append((event.kind, event.fencing_token))
     watches: dict[int, dict[str, list[tuple[str, int]]]] = {}
+    resets: dict[tuple[int, str], set[int]] = defaultdict(set)
     for one in delivered:
-        watches.setdefault(one.watch, defaultdict(list))[one.name].append((one.kind, one.fencing_token))
+        names = watches.setdefault(one.watch, defaultdict(list))
+        if one.kind == "reset":
+            for name in expected:
+                resets[one.watch, name].add(len(names[name]))
+        else:
+            names[one.name].append((one.kind, one.fencing_token))
     for watch, names in watches.items():
         for name in sorted({*expected, *names}):
             got, wanted = names.get(name, []), expected.get(name, [])
-            if got == wanted:
+            if got == wanted or _has_gaps_only_at(resets[watch, name], got, wanted):
                 continue
             if missing := Counter(wanted) - Counter(got):
                 what = f"missing {next(iter(missing))} and {missing.total() - 1} more"
@@ -359,3 +407,15 @@ def _check_watches(events: list[Event], delivered: list[Delivered]) -> list[Viol
                 what = "in another order than the history"
             found.append(Violation("watch", name, f"watch {watch}: {what}", 0, 0))
     return found
+
+
+def _has_gaps_only_at(indices: set[int], got: list[tuple[str, int]], wanted: list[tuple[str, int]]) -> bool:
+    """Whether the transitions that are missing would have come at those indices."""
+    positions = {one: position for position, one in enumerate(wanted)}
+    found = [positions.get(one, -1) for one in got]
+    before = -1
+    for index, position in enumerate([*found, len(wanted)]):
+        if position <= before or (position != before + 1 and index not in indices):
+            return False
+        before = position
+    return True

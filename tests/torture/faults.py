@@ -6,14 +6,16 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.servers import Api, RunningServer
-from tests.torture.history import Fault
+from tests.torture.history import ClockStep, Fault
 from tests.torture.installation import Installation
 
 RECOVERY_SECONDS = 60.0
+# How long a fault lasts.
+MIN_SECONDS, MAX_SECONDS = 0.3, 3.0
 
 
 class Faults:
@@ -21,6 +23,7 @@ class Faults:
         self._installation = installation
         self._random = random.Random(seed)
         self.happened: list[Fault] = []
+        self.clock_steps: list[ClockStep] = []
         self._kinds: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {
             "kill server": self._kill_server,
             "kill worker": self._kill_worker,
@@ -31,9 +34,12 @@ class Faults:
             "lose requests and answers": self._lose_answers,
             "cut database connections": self._cut_connections,
             "partition from the database": self._partition,
+            "lose the primary": self._lose_primary,
         }
         if installation.disk is not None:
             self._kinds["full disk"] = self._fill_disk
+        if installation.clock is not None:
+            self._kinds["set the clock"] = self._set_clock
 
     @property
     def kinds(self) -> list[str]:
@@ -43,7 +49,7 @@ class Faults:
         kind = kind or self._random.choice(self.kinds)
         began = time.time()
         with contextlib.suppress(OSError), self._kinds[kind]():
-            time.sleep(self._random.uniform(0.3, 4.0))
+            time.sleep(self._random.uniform(MIN_SECONDS, MAX_SECONDS))
         fault = Fault(kind=kind, began=began, ended=time.time())
         fault.recovered = self._recovered()
         self.happened.append(fault)
@@ -80,27 +86,32 @@ class Faults:
 
     @contextmanager
     def _kill_postmaster(self) -> Iterator[None]:
-        assert self._installation.postgres is not None
-        os.kill(self._installation.postgres.pid, signal.SIGKILL)
+        postmaster = self._installation.node.process
+        assert postmaster is not None
+        os.kill(postmaster.pid, signal.SIGKILL)
         yield
 
     @contextmanager
     def _stop_server(self) -> Iterator[None]:
         process = self._random.choice(self._installation.servers).process
         assert process is not None
-        with _stopped([-process.pid]):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGSTOP)
+        try:
             yield
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGCONT)
 
     @contextmanager
     def _stop_postgres(self) -> Iterator[None]:
-        with _stopped(self._installation.postgres_processes()):
+        with self._installation.stopped_database():
             yield
 
     @contextmanager
     def _lose_answers(self) -> Iterator[None]:
         for proxy in self._installation.http_proxies:
-            proxy.random.seed(self._random.random())
-            proxy.faults, proxy.probability = ("lost", "cut_off", "reset"), 0.4
+            proxy.lose_some(self._random.random())
         yield
         for proxy in self._installation.http_proxies:
             proxy.recover()
@@ -128,20 +139,26 @@ class Faults:
         finally:
             self._installation.empty_disk()
 
-
-@contextmanager
-def _stopped(processes: Iterable[int]) -> Iterator[None]:
-    """A negative number is a process group. Processes may end meanwhile."""
-    processes = list(processes)
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, signal.SIGSTOP)
-    try:
+    @contextmanager
+    def _lose_primary(self) -> Iterator[None]:
+        """While the standby is made and follows, the servers work."""
+        standby = self._installation.add_standby()
         yield
-    finally:
-        for process in processes:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGCONT)
+        self._installation.fail_over(standby)
+
+    @contextmanager
+    def _set_clock(self) -> Iterator[None]:
+        """Forwards or a little backwards, and right again later."""
+        self._step(self._random.choice((-2.0, -0.5, 0.5, 5.0, 30.0)))
+        try:
+            yield
+        finally:
+            self._step(0.0)
+
+    def _step(self, offset: float) -> None:
+        began = time.time()
+        self._installation.set_clock(offset)
+        self.clock_steps.append(ClockStep(began=began, ended=time.time(), offset=offset))
 
 
 def _answers(server: RunningServer) -> bool:

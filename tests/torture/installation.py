@@ -2,7 +2,8 @@
 interface.
 
 Each server reaches the database through a proxy of its own, so that it alone can be cut off, and is reached through one
-that loses requests and answers. The data is on a file system of its own, where that can be had, so that it can be full.
+that loses requests and answers. The data is on a file system of its own, where that can be had, so that it can be full,
+and the database has a clock of its own, where libfaketime can be had, so that it can be set.
 """
 
 import contextlib
@@ -14,41 +15,64 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import psycopg
 
-from octoadmin.run.postgres import SUPERUSER, Cluster, PostgresError, stop
-from tests.fault_proxy import FaultProxy, PostgresProxy, TcpProxy
+from octoadmin.run.postgres import DATABASE, ROLE, SUPERUSER, PostgresError
+from tests.clusters import Node
+from tests.polling import until
 from tests.servers import PROJECT_DIR, Api, RunningServer
+from tests.torture.proxies import Proxies
 
-DISK_MEGABYTES = 1536
+DISK_MEGABYTES = 6144
+# What is left when it is full: the file system has to be larger than what is on it.
+LEFT_BYTES = 1 << 16
 SERVERS = 2
+# libfaketime looks at its file every two seconds at most.
+CLOCK_SECONDS = 2.2
+_FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 
 
 class Installation:
-    def __init__(self) -> None:
+    def __init__(self, *, actors: int = 0) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="octo-torture-"))
-        disk = self.directory / "disk"
-        disk.mkdir()
-        self.disk = disk if _mount(disk) else None
-        self.cluster = Cluster(directory=disk / "postgres")
-        self.postgres: subprocess.Popen[bytes] | None = None
+        # PostgreSQL may run as another account.
+        self.directory.chmod(0o755)
+        self._disk = self.directory / "disk"
+        self._disk.mkdir()
+        self.disk = self._disk if _mount(self._disk) else None
+        self.clock = self.directory / "clock" if _FAKETIME.exists() else None
+        self.node = Node(self._disk / "0", {"max_wal_size": "256MB"}, self._clock_variables())
+        self.node.directory.mkdir()
         self.worker: subprocess.Popen[bytes] | None = None
         self.servers: list[RunningServer] = []
-        self.database_proxies: list[TcpProxy] = []
-        self.http_proxies: list[FaultProxy] = []
+        self.proxies = Proxies()
+        # Of the servers, and the last one of all others.
+        self.database_proxies: list[Any] = []
+        self.http_proxies: list[Any] = []
         self.token = ""
+        self.actor_tokens: list[str] = []
+        self._actors = actors
         self._settings = {
             "OCTO_DATA_DIR": str(self.directory / "data"), "SECRET_KEY": "a secret for torture, and for nothing else",
             "LOG_FORMAT": "json", "OCTO_REQUESTS_PER_SECOND": "1000000",
         }  # fmt: skip
         self._stopping = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise, daemon=True)
+        # While it is taken, a database that has ended is not started again.
+        self.database_lock = threading.Lock()
 
     @property
     def database_url(self) -> str:
-        return self.cluster.conninfo()
+        """Through a proxy, so that it stays the same when another server is the primary."""
+        return self._database_url(SERVERS)
+
+    def _database_url(self, number: int) -> str:
+        return f"host={self.directory / f'database-{number}'} user={ROLE} dbname={DATABASE}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -60,33 +84,44 @@ class Installation:
 
     @property
     def ports(self) -> list[int]:
-        """Of the servers, and of the proxies before them."""
-        return [*(server.port for server in self.servers), *(proxy.port for proxy in self.http_proxies)]
+        """Of the servers, and of the proxies before them, which get a quarter of the requests: they cost more."""
+        return [server.port for server in self.servers] * 3 + [proxy.get_port() for proxy in self.http_proxies]
 
     def start(self) -> None:
-        self.cluster.initialise()
-        self.start_postgres()
-        self.cluster.create_database()
-        self._manage("migrate", "--verbosity", "0")
-        self._manage("collectstatic", "--no-input", "--verbosity", "0")
-        self.token = create_token(self.environment, "locks:read", "locks:write", "locks:force", "audit:read")
-        for number in range(SERVERS):
+        self.proxies.start()
+        self.node.cluster.initialise()
+        self.node.start()
+        self.node.cluster.create_database()
+        for number in range(SERVERS + 1):
             sockets = self.directory / f"database-{number}"
             sockets.mkdir()
-            self.database_proxies.append(PostgresProxy(sockets, params={"host": str(self.cluster.socket_dir)}))
-            url = self.database_url.replace(str(self.cluster.socket_dir), str(sockets))
+            self.database_proxies.append(self.proxies.postgres(sockets, self.node.cluster.socket_dir))
+        self._manage("migrate", "--verbosity", "0")
+        self._manage("collectstatic", "--no-input", "--verbosity", "0")
+        self.token = create_token(
+            self.environment, "locks:read", "locks:write", "locks:force", "audit:read", "runs:manage"
+        )
+        for number in range(SERVERS):
             log = self.directory / f"server-{number}.log"
-            self.servers.append(RunningServer(url, self._settings, log=log))
+            self.servers.append(RunningServer(self._database_url(number), self._settings, log=log))
         for server in self.servers:
             server.start()
-            self.http_proxies.append(FaultProxy(server.port))
+            self.http_proxies.append(self.proxies.http(server.port))
         self.start_worker()
+        self._start_run()
         self._supervisor.start()
 
-    def start_postgres(self) -> None:
-        with (self.directory / "postgres.log").open("ab") as log:
-            self.postgres = self.cluster.start(log=log)
-        self.cluster.wait_ready(self.postgres, seconds=60)
+    def _start_run(self) -> None:
+        """Whose store is used. Its actors stay for longer than any run of the suite."""
+        day = 24 * 3600
+        with contextlib.closing(Api(self.servers[0].port, self.token)) as api:
+            started = api.call("POST", "/runs", {"ttl_seconds": day, "session_ttl_seconds": day})
+            assert started.status == 201, started.content
+            run = started.json()
+        with contextlib.closing(Api(self.servers[0].port, run["token"])) as api:
+            for number in range(self._actors):
+                body = {"actor_id": f"worker-{number}", "ttl_seconds": day}
+                self.actor_tokens.append(api.call("POST", f"/runs/{run['run_id']}/actors", body).json()["token"])
 
     def start_worker(self) -> None:
         with (self.directory / "worker.log").open("ab") as log:
@@ -97,39 +132,96 @@ class Installation:
 
     def _supervise(self) -> None:
         """Starts again what has ended, as systemd would."""
-        while not self._stopping.wait(0.2):
+        while not self._stopping.wait(0.1):
             with contextlib.suppress(PostgresError, OSError):
-                if self.postgres is not None and self.postgres.poll() is not None:
-                    self.start_postgres()
+                with self.database_lock:
+                    if self.node.process is not None and self.node.process.poll() is not None:
+                        self.node.start()
                 for server in self.servers:
                     if server.process is not None and server.process.poll() is not None:
-                        server.process = server.spawn()
+                        server.launch()
                 if self.worker is not None and self.worker.poll() is not None:
                     self.start_worker()
 
     def backends(self) -> list[int]:
-        with psycopg.connect(self.cluster.conninfo(user=SUPERUSER), connect_timeout=3) as connection:
+        with psycopg.connect(self.node.cluster.conninfo(user=SUPERUSER), connect_timeout=3) as connection:
             query = "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'octoadmin%'"
             return [pid for (pid,) in connection.execute(query)]
 
-    def postgres_processes(self) -> list[int]:
-        """The postmaster and its children."""
-        assert self.postgres is not None
-        children = Path(f"/proc/{self.postgres.pid}/task/{self.postgres.pid}/children").read_text().split()
-        return [self.postgres.pid, *map(int, children)]
+    # The loss of the primary.
+
+    def add_standby(self) -> Node:
+        """A synchronous one: from then on nothing is acknowledged that it does not have."""
+        self.node.execute("ALTER SYSTEM RESET synchronous_standby_names")
+        standby = self.node.create_standby(self._disk / str(int(self.node.directory.name) + 1))
+        standby.start()
+        self.node.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+        self.node.execute("SELECT pg_reload_conf()")
+        until(lambda: self.node.execute("SELECT sync_state FROM pg_stat_replication") == [("sync",)], "replication")
+        # The commits wait for it when the checkpointer, too, has read the setting.
+        time.sleep(0.5)
+        return standby
+
+    def fail_over(self, standby: Node) -> None:
+        """The primary is gone for good, with all of its data."""
+        with self.database_lock:
+            lost, self.node = self.node, standby
+            lost.lose()
+            standby.promote()
+            for proxy in self.database_proxies:
+                proxy.point_to(standby.cluster.socket_dir)
+                proxy.cut()
+            shutil.rmtree(lost.directory, ignore_errors=True)
+
+    # The clock of the database.
+
+    def _clock_variables(self) -> dict[str, str]:
+        if self.clock is None:
+            return {}
+        self._write_clock(0)
+        return {
+            "LD_PRELOAD": str(_FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DISABLE_SHM": "1",
+        }  # fmt: skip
+
+    def _write_clock(self, seconds: float) -> None:
+        assert self.clock is not None
+        draft = self.clock.with_suffix(".new")
+        draft.write_text(f"{seconds:+.3f}")
+        draft.chmod(0o644)
+        draft.rename(self.clock)
+
+    def set_clock(self, seconds: float) -> None:
+        """So much before or after the time. The database is stopped meanwhile, so that no process sees the other time
+        before another: as if its machine had been suspended, and its clock set when it resumed."""
+        with self.stopped_database():
+            self._write_clock(seconds)
+            time.sleep(CLOCK_SECONDS)
+
+    @contextlib.contextmanager
+    def stopped_database(self) -> Iterator[None]:
+        with self.database_lock:
+            node = self.node
+            # Processes that the postmaster was starting when it was stopped are stopped by the second time.
+            node.freeze()
+            node.freeze()
+            try:
+                yield
+            finally:
+                node.thaw()
+
+    # The end.
 
     def stop(self) -> None:
         self._stopping.set()
-        self._supervisor.join(30)
-        for proxy in [*self.http_proxies, *self.database_proxies]:
-            proxy.thaw()
+        if self._supervisor.is_alive():
+            self._supervisor.join(30)
         for server in self.servers:
             server.stop()
         self.stop_worker()
-        for proxy in [*self.http_proxies, *self.database_proxies]:
-            proxy.close()
-        if self.postgres is not None:
-            stop(self.postgres)
+        self.proxies.shutdown()
+        if self.node.process is not None:
+            self.node.stop()
         if self.disk is not None:
             subprocess.run(["umount", "--lazy", self.disk], check=False)
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -147,14 +239,13 @@ class Installation:
 
     def fill_disk(self) -> None:
         assert self.disk is not None
-        with contextlib.suppress(OSError), (self.disk / "ballast").open("wb") as ballast:
-            block = bytes(1 << 20)
-            while True:
-                ballast.write(block)
+        # What is written meanwhile makes it larger than the new size; then the next attempt counts.
+        while not _mount(self.disk, "remount", size=psutil.disk_usage(str(self.disk)).used + LEFT_BYTES):
+            pass
 
     def empty_disk(self) -> None:
         assert self.disk is not None
-        (self.disk / "ballast").unlink(missing_ok=True)
+        _mount(self.disk, "remount")
 
     def wait_serving(self, *, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
@@ -184,9 +275,9 @@ def create_token(environment: dict[str, str], *scopes: str) -> str:
     return done.stdout.strip()
 
 
-def _mount(directory: Path) -> bool:
-    """A small file system in memory; only root may mount one."""
+def _mount(directory: Path, *options: str, size: int = DISK_MEGABYTES << 20) -> bool:
+    """A file system in memory; only root may mount one."""
     if os.geteuid() != 0:
         return False
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MEGABYTES}m", "octo-torture", directory]
+    mount = ["mount", "-t", "tmpfs", "-o", ",".join([*options, f"size={size}"]), "octo-torture", directory]
     return subprocess.run(mount, check=False, capture_output=True).returncode == 0

@@ -1,13 +1,15 @@
 """What a run found: a summary, a JUnit file, and one page of HTML with the timeline."""
 
+import bisect
 import html
+import math
 import statistics
 from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from tests.torture.checker import Violation, overtaken, waits_in_order
-from tests.torture.history import History, Op
+from tests.torture.history import History, KvOp, Op
 
 RULES = {
     "fencing": "fencing tokens rise with every grant",
@@ -19,6 +21,7 @@ RULES = {
     "order": "first come, first served",
     "watch": "a watch delivers every transition once and in order",
     "audit": "the history equals the transitions, one to one",
+    "store": "the store is linearizable, path by path, and no version comes twice",
 }
 WIDTH = 1000
 
@@ -31,20 +34,23 @@ def _percentiles(milliseconds: list[float]) -> str:
 
 
 def summary(history: History, violations: list[Violation]) -> str:
-    ops = history.ops
+    ops = [*history.ops, *history.kv_ops]
     seconds = max((op.returned for op in ops), default=0) - min((op.invoked for op in ops), default=0) or 1
     unknown = sum(op.outcome == "unknown" for op in ops)
+    passed_over, claims = free_names_passed_over(history)
     handovers = [1000 * (op.returned - op.acquired_at) for op in _handed_over(history)]
     places = _place_delays(history)
     later = f"by 100 ms: {overtaken(history, 0.1)}"
     lines = [
         f"seed {history.seed}: {len(ops):,} operations in {seconds:.0f} s ({len(ops) / seconds:.0f}/s)",
+        f"{len(history.kv_ops):,} of them on the store",
         f"{unknown:,} unknown outcomes, {len(history.events):,} transitions, {len(history.faults)} faults",
         f"{len(violations)} violations",
         f"handover of {len(handovers):,} waits: {_percentiles(handovers)}",
         f"order checked for {waits_in_order(history):,} waits away from faults",
         f"of those, served after a request that was sent later by 20 ms: {overtaken(history, 0.02)}, {later}",
         f"from request to place in the queue: {_percentiles(places)}",
+        f"claim-next passed over a name that was free throughout: {passed_over} of {claims:,} times",
     ]
     by_kind: dict[str, list[float]] = {}
     for fault in history.faults:
@@ -58,11 +64,11 @@ def summary(history: History, violations: list[Violation]) -> str:
     return "\n".join(lines)
 
 
-def window(history: History, violation: Violation) -> list[Op]:
+def window(history: History, violation: Violation) -> list[Op | KvOp]:
     """The operations on the name that overlap the smallest window that shows the violation."""
     return [
         op
-        for op in history.ops
+        for op in (*history.ops, *history.kv_ops)
         if op.name == violation.name and op.returned >= violation.began and op.invoked <= violation.ended
     ]
 
@@ -75,6 +81,34 @@ def write(directory: Path, history: History, violations: list[Violation]) -> Non
     for number, violation in enumerate(violations[:20]):
         lines = [f"seed {history.seed}", str(violation), *map(str, window(history, violation))]
         (directory / f"violation-{number}.txt").write_text("\n".join(lines))
+
+
+def free_names_passed_over(history: History) -> tuple[int, int]:
+    """How many claims passed over a name that no lease had at any time of the request, and how many claims there were.
+    Such a name was being changed at that moment (docs/leases.md)."""
+    held: dict[str, list[tuple[float, float]]] = {}
+    begins: dict[tuple[str, int], float] = {}
+    for event in history.events:
+        if event.kind == "acquired":
+            begins[event.name, event.fencing_token] = event.at
+        else:
+            begin = begins.pop((event.name, event.fencing_token), event.at)
+            held.setdefault(event.name, []).append((begin, event.at))
+    for (name, _), begin in begins.items():
+        held.setdefault(name, []).append((begin, math.inf))
+    spans = {name: sorted(of_name) for name, of_name in held.items()}
+    claims = [op for op in history.ops if op.passed_over is not None]
+    count = sum(
+        any(not _is_held(spans.get(name, []), op.invoked, op.returned) for name in op.passed_over or ())
+        for op in claims
+    )
+    return count, len(claims)
+
+
+def _is_held(spans: list[tuple[float, float]], begin: float, end: float) -> bool:
+    """Leases of a name follow each other, so the last one that began before the end is the last one that ended."""
+    index = bisect.bisect_right(spans, (end, math.inf))
+    return index > 0 and spans[index - 1][1] >= begin
 
 
 def _handed_over(history: History) -> list[Op]:
@@ -103,11 +137,12 @@ def _junit(history: History, violations: list[Violation]) -> bytes:
 
 
 def _page(history: History, violations: list[Violation], text: str) -> str:
-    begin = min((op.invoked for op in history.ops), default=0)
-    end = max((op.returned for op in history.ops), default=begin + 1)
+    ops = [*history.ops, *history.kv_ops]
+    begin = min((op.invoked for op in ops), default=0)
+    end = max((op.returned for op in ops), default=begin + 1)
     scale = WIDTH / (end - begin)
-    known = Counter(int(op.returned - begin) for op in history.ops if op.outcome != "unknown")
-    unknown = Counter(int(op.returned - begin) for op in history.ops if op.outcome == "unknown")
+    known = Counter(int(op.returned - begin) for op in ops if op.outcome != "unknown")
+    unknown = Counter(int(op.returned - begin) for op in ops if op.outcome == "unknown")
     top = max([*known.values(), *unknown.values(), 1])
     bars = []
     for counts, colour in ((known, "#4a7"), (unknown, "#c63")):

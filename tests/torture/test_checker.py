@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from tests.torture.checker import check
-from tests.torture.history import Delivered, Event, Fault, History, Op
+from tests.torture.history import ClockStep, Delivered, Event, Fault, History, Op
 
 
 def op(verb, invoked, returned, outcome, lease=None, token=None, **fields):
@@ -38,10 +38,7 @@ def possible() -> History:
         event(4, "expired", 20, 4.25),
         event(5, "acquired", 30, 4.25, request_id="r-c"),
     ]
-    delivered = [
-        Delivered(watch=1, id=str(one.id), kind=one.kind, name=one.name, fencing_token=one.fencing_token)
-        for one in events
-    ]
+    delivered = [Delivered(watch=1, kind=one.kind, name=one.name, fencing_token=one.fencing_token) for one in events]
     return History(seed=1, ops=ops, events=events, delivered=delivered)
 
 
@@ -96,6 +93,10 @@ VIOLATIONS = {
     "release: twice": ("release", add(op("release", 2.15, 2.2, "released", "a"))),
     "audit: a transition is missing": ("audit", change_events(lambda events: events.pop(1))),
     "audit: a transition is there twice": ("audit", change_events(lambda events: events.append(copy.copy(events[1])))),
+    "audit: an end comes after the next lease": (
+        "audit",
+        change_events(lambda events: (setattr(events[1], "id", 3), setattr(events[2], "id", 2))),
+    ),
     "audit: two ends": ("audit", change_events(lambda events: events.append(event(9, "expired", 10, 3.0)))),
     "order: a later request is served first": ("order", overtaken),
     "watch: an event is missing": ("watch", change_delivered(lambda delivered: delivered.pop(1))),
@@ -144,5 +145,57 @@ def test_a_waiter_whose_server_stalled_may_be_passed_over():
     history = possible()
     overtaken(history)
     history.faults.append(Fault(kind="stop server", began=1.0, ended=1.5))
+    history.delivered.clear()
+    assert check(history) == []
+
+
+def set_clock(history, *, began, offset):
+    """And everything that the database dates from then on."""
+    history.clock_steps.append(ClockStep(began=began, ended=began + 0.01, offset=offset))
+
+
+def test_a_lease_ends_earlier_if_the_clock_is_set_forwards():
+    history = possible()
+    set_clock(history, began=0.8, offset=30.0)
+    for op_ in history.ops[2:]:
+        if op_.acquired_at is not None:
+            op_.acquired_at += 30
+        if op_.expires_at is not None:
+            op_.expires_at += 30
+    history.ops[3] = op("renew", 1.0, 1.1, "refused", "a")
+    history.ops[4] = op("release", 2.0, 2.1, "refused", "a")
+    history.events[1].kind = "expired"
+    history.delivered[1].kind = "expired"
+    assert check(history) == []
+    history.clock_steps.clear()
+    assert {"lost"} <= {violation.rule for violation in check(history)}
+
+
+def test_a_lease_that_was_granted_before_the_end_of_another_is_found_whatever_the_clock():
+    history = possible()
+    set_clock(history, began=3.0, offset=-0.5)
+    history.ops[6].acquired_at, history.ops[2].expires_at = 3.75, 8.0
+    assert "overlap" in {violation.rule for violation in check(history)}
+
+
+def test_a_clock_that_was_set_back_may_show_less_than_the_end_of_a_lease():
+    history = possible()
+    set_clock(history, began=4.1, offset=-1.0)
+    history.ops[6].acquired_at, history.ops[6].expires_at = 3.25, 8.25
+    assert check(history) == []
+
+
+def test_after_a_reset_a_watch_may_have_missed_events_and_none_elsewhere():
+    history = possible()
+    history.delivered[2] = Delivered(watch=1, kind="reset", name="", fencing_token=0)
+    assert check(history) == []
+    del history.delivered[0]
+    assert "watch" in {violation.rule for violation in check(history)}
+
+
+def test_a_waiter_whose_server_process_gave_no_sign_of_life_may_be_passed_over():
+    history = possible()
+    overtaken(history)
+    history.stalls.append((1.0, 1.5))
     history.delivered.clear()
     assert check(history) == []

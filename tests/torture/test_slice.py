@@ -14,12 +14,16 @@ from tests.torture.run import Options, torture
 @pytest.mark.xdist_group("torture")
 def test_a_recorded_history_under_faults_keeps_every_promise(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**6)
-    kinds = ("lose requests and answers", "kill backend", "cut database connections")
+    kinds = (
+        "lose requests and answers", "kill backend", "cut database connections", "set the clock", "lose the primary",
+    )  # fmt: skip
     options = Options(
-        seconds=16, seed=seed, processes=1, threads=10, quiet_seconds=8, fault_seconds=1, pause=0.02, kinds=kinds
-    )
+        seconds=18, seed=seed, processes=1, clients=10, kv_clients=2, quiet_seconds=6, fault_seconds=1, pause=0.02,
+        kinds=kinds,
+    )  # fmt: skip
     history, violations = torture(options, tmp_path)
     assert not violations, report.summary(history, violations)
     assert history.faults
     assert waits_in_order(history)
     assert {op.outcome for op in history.ops} >= {"acquired", "held", "renewed", "released", "refused"}
+    assert {(op.verb, op.outcome) for op in history.kv_ops} >= {("get", "ok"), ("put", "ok"), ("put", "mismatch")}

@@ -277,7 +277,7 @@ class EntryView(StoreView):
             query("expected_version", _VERSION, "Delete only this version; otherwise 412."),
             query("override", OpenApiTypes.BOOL, "Lets the lead of the layer delete below another actor's /peer."),
         ],
-        description="A new entry of the same path starts at version 1 again.",
+        description="A new entry of the same path continues after the version that was deleted.",
     )
     def delete(self, request: Request, path: str) -> HttpResponse:
         actor = self.identity(request, "locks:write")

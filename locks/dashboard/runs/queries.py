@@ -60,11 +60,12 @@ class Store:
 
 
 def store(layer_id: UUID, filters: StoreFilters, *, shows_peer: bool) -> Store:
-    found = KvEntry.objects.filter(layer_id=layer_id, path__gt=filters.after).order_by("path")
+    present = KvEntry.objects.present().filter(layer_id=layer_id)
+    found = present.filter(path__gt=filters.after).order_by("path")
     if filters.search:
         found = found.filter(path__contains=filters.search)
     rows = [_entry(row, shows_peer=shows_peer) for row in found.defer("value")[: ENTRIES + 1]]
-    opened = KvEntry.objects.filter(layer_id=layer_id, path=filters.path).first() if filters.path else None
+    opened = present.filter(path=filters.path).first() if filters.path else None
     shown = _entry(opened, shows_peer=shows_peer) if opened else None
     text = ""
     if opened is not None and shown is not None and not shown.is_hidden:

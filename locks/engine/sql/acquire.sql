@@ -25,8 +25,8 @@
 -- Namespaces. A name of a namespace is granted only if `conflict` is null: octo_conflict (functions/namespaces.sql) takes the
 -- guard of the space, before any row is locked, and looks for other names that overlap. A plain name is not passed to it.
 --
--- A request that waits (`wait_ms`) and does not get the lock has its place in the queue with this statement, in the order of
--- the batch; the verdict is `waiting`. enqueue.sql says why no later request gets the lock first, and marks the lock.
+-- A request that waits (`wait_ms`) and does not get the lock has its place in the queue with this statement, by its arrival
+-- (`queue_seq`); the verdict is `waiting`. enqueue.sql says why no later request gets the lock first, and marks the lock.
 --
 -- Access lists. The snapshot is enough to refuse a token, but not to let it in: octo_state_under_acl checks the locked row again.
 -- A list that the request brings is set with the lease and stays after it.
@@ -36,7 +36,7 @@
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.request_id, request.channel, request.address, request.name, request.metadata,
-        request.lock_delay_seconds, request.server_id, request.wait_ms, request.acl,
+        request.lock_delay_seconds, request.server_id, request.wait_ms, request.queue_seq, request.acl,
         CASE WHEN coalesce(request.ephemeral, NOT auth.octostore_compatibility) OR auth.is_actor THEN auth.session_id END
             AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
@@ -48,7 +48,7 @@ WITH auth AS MATERIALIZED (
         index int, digest text, request_id text, channel text, address inet,
         name text COLLATE "C", ttl_seconds int, metadata text, owner text, lock_delay_seconds int,
         session_id uuid, ephemeral boolean, idempotency_digest text, request_digest text, is_alone boolean, server_id uuid,
-        wait_ms bigint, acl text[]
+        wait_ms bigint, queue_seq bigint, acl text[]
     )
     CROSS JOIN LATERAL octo_acquire_auth(
         request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
@@ -234,7 +234,7 @@ enqueued AS (
         lock_delay_seconds, idempotency_digest, request_digest, request_id, channel, address, enqueued_at, deadline_at
     )
     SELECT
-        waiter_id, waiter_id, space_id, name, server_id, token_id, session_id, bound_session_id, owner, metadata,
+        waiter_id, coalesce(queue_seq, octo_arrival(now)), space_id, name, server_id, token_id, session_id, bound_session_id, owner, metadata,
         ttl_seconds, lock_delay_seconds, idempotency_digest, request_digest, request_id, channel, address, now,
         now + wait_ms * interval '1 millisecond'
     FROM new_waiter

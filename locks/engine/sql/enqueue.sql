@@ -1,9 +1,9 @@
 -- Enqueue: gives each request of the batch a place in the queue of its name. One row for each request, in its order.
 --
--- $1 is a JSON array of requests.Enqueue. A place is a row with a `queue_seq`, which is drawn here. It counts from the
+-- $1 is a JSON array of requests.Enqueue. A place is a row with a `queue_seq`: when the request arrived. It counts from the
 -- commit: a handover reads the queue after it has locked the lock (octo_hand_to_first_waiter) and an acquire that finds
 -- a waiter for a free lock hands it over first (octo_lock_snapshot). So the row is inserted whether or not the row of the
--- lock is locked by another transaction, and no later request gets the lock first.
+-- lock is locked by another transaction, and no request that arrives after the commit gets the lock first.
 --
 -- What needs the lock of the row is the mark: `last_waiter_id` makes the statement that frees the lock hand it over. A
 -- release that does not see the mark frees the lock for all, so a waiter is marked under the lock of the row, and if the
@@ -89,7 +89,7 @@ counted AS MATERIALIZED (
     SELECT
         snapshot.*, locked.index IS NOT NULL AS is_locked, locked.expires_at, locked.last_waiter_id,
         locked.available_at, locked.is_own, locked.is_listed, clock.now, space_count.length AS waiters_in_space,
-        queue.ahead, known.id AS entry_id, entry.id IS NOT NULL AS entry_is_locked, entry.handed_lease_id,
+        queue.ahead, coalesce(known.queue_seq, snapshot.queue_seq) AS current_seq, known.id AS entry_id, entry.id IS NOT NULL AS entry_is_locked, entry.handed_lease_id,
         attempts.first_seq, attempts.enqueued_at AS first_enqueued_at, attempts.replaced_ids,
         attempts.has_other_request, attempts.has_newer,
         row_number() OVER (PARTITION BY snapshot.lock_id ORDER BY snapshot.index) AS nth_of_name,
@@ -107,7 +107,7 @@ counted AS MATERIALIZED (
         SELECT count(*) AS ahead FROM octo_waiter AS waiter
         WHERE waiter.space_id = snapshot.space_id AND waiter.name = snapshot.name AND waiter.handed_lease_id IS NULL
           AND waiter.id IS DISTINCT FROM known.id
-          AND coalesce(waiter.queue_seq < snapshot.queue_seq, true)
+          AND coalesce(waiter.queue_seq < coalesce(known.queue_seq, snapshot.queue_seq), true)
     ) AS queue
     -- The other entries of the same token and idempotency key.
     CROSS JOIN LATERAL (
@@ -157,8 +157,7 @@ new_waiter AS MATERIALIZED (
 placed AS MATERIALIZED (
     SELECT
         new_waiter.*,
-        CASE WHEN verdict = 'waiting' THEN coalesce(first_seq, queue_seq, new_id) ELSE coalesce(queue_seq, new_id) END
-            AS new_seq
+        coalesce(CASE WHEN verdict = 'waiting' THEN first_seq END, queue_seq, octo_arrival(now)) AS new_seq
     FROM new_waiter
 ),
 inserted AS (
@@ -223,8 +222,8 @@ SELECT
     coalesce(placed.new_id, decision.entry_id) AS waiter_id,
     CASE
         WHEN placed.index IS NOT NULL THEN placed.new_seq
-        WHEN decision.verdict = 'waiting' THEN least(decision.queue_seq, decision.first_seq)
-        WHEN decision.verdict = 'row_locked' THEN coalesce(decision.queue_seq, nextval('octo_waiter_id_seq'))
+        WHEN decision.verdict = 'waiting' THEN least(decision.current_seq, decision.first_seq)
+        WHEN decision.verdict = 'row_locked' THEN coalesce(decision.current_seq, octo_arrival(decision.now))
     END AS queue_seq,
     CASE WHEN decision.verdict = 'waiting' THEN decision.replaced_ids END AS replaced_waiter_ids,
     (decision.ahead + decision.nth_of_name)::int AS position,

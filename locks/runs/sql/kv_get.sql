@@ -27,6 +27,7 @@ LEFT JOIN LATERAL (
     SELECT version, value, encoding, written_by, written_at
     FROM octo_kv_entry
     WHERE auth.refusal IS NULL AND octo_kv_entry.layer_id = auth.layer_id AND octo_kv_entry.path = request.path
+      AND NOT is_deleted
     LIMIT 1
 ) AS entry ON true
 ORDER BY request.index

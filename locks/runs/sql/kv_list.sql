@@ -16,6 +16,7 @@ LEFT JOIN LATERAL (
     FROM octo_kv_entry
     WHERE auth.refusal IS NULL
       AND octo_kv_entry.layer_id = auth.layer_id
+      AND NOT is_deleted
       AND path > $5::text COLLATE "C"
       AND path >= $3::text COLLATE "C"
       AND starts_with(path, $3::text)

@@ -9,6 +9,10 @@
 --
 -- Of several writes of one batch to one path the first is done and the others get `retry`. A write that would exceed a
 -- limit together with earlier ones of the batch, but not alone, gets `retry` as well: one of those may be refused.
+--
+-- A path never has the same version twice: otherwise a compare-and-swap could replace another entry than the one that was
+-- read. The row of a deleted path stays, with its last version (kv_delete.sql), and a new path starts after
+-- `kv_last_version`, the highest of those that were removed.
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.path, decode(request.value, 'base64') AS value, request.encoding, request.size,
@@ -20,7 +24,7 @@ WITH auth AS MATERIALIZED (
     CROSS JOIN LATERAL octo_kv_auth(request.digest, 'locks:write', NULL) AS auth
 ),
 locked AS MATERIALIZED (
-    SELECT entry.layer_id, entry.path, entry.version, entry.size
+    SELECT entry.layer_id, entry.path, entry.version, entry.size, entry.is_deleted
     FROM auth
     JOIN octo_kv_entry AS entry ON entry.layer_id = auth.layer_id AND entry.path = auth.path
     WHERE auth.refusal IS NULL AND auth.nth_of_path = 1
@@ -29,18 +33,19 @@ locked AS MATERIALIZED (
 ),
 compared AS MATERIALIZED (
     SELECT
-        auth.*, coalesce(locked.version, 0) AS current_version, auth.size - coalesce(locked.size, 0) AS added_bytes,
-        (locked.version IS NULL)::int AS added_keys,
+        auth.*, present.version AS current_version, locked.version AS last_version,
+        auth.size - coalesce(locked.size, 0) AS added_bytes, (present.version = 0)::int AS added_keys,
         CASE
             WHEN auth.nth_of_path > 1 THEN 'retry'
-            WHEN auth.expected_version <> coalesce(locked.version, 0) THEN 'version_mismatch'
+            WHEN auth.expected_version <> present.version THEN 'version_mismatch'
         END AS refused
     FROM auth
     LEFT JOIN locked ON locked.layer_id = auth.layer_id AND locked.path = auth.path
+    CROSS JOIN LATERAL (SELECT CASE WHEN locked.is_deleted THEN 0 ELSE coalesce(locked.version, 0) END AS version) AS present
     WHERE auth.refusal IS NULL
 ),
 layer AS MATERIALIZED (
-    SELECT layer.id, layer.kv_bytes, layer.kv_keys
+    SELECT layer.id, layer.kv_bytes, layer.kv_keys, layer.kv_last_version
     FROM octo_layer AS layer
     WHERE layer.id = ANY (ARRAY(
         SELECT layer_id FROM compared WHERE refused IS NULL AND (added_bytes <> 0 OR added_keys <> 0)))
@@ -63,7 +68,7 @@ decision AS MATERIALIZED (
         END AS verdict
     FROM (
         SELECT
-            compared.*, layer.kv_bytes, layer.kv_keys,
+            compared.*, layer.kv_bytes, layer.kv_keys, coalesce(last_version, kv_last_version) + 1 AS new_version,
             sum(CASE WHEN refused IS NULL THEN added_bytes ELSE 0 END) OVER so_far AS batch_bytes,
             sum(CASE WHEN refused IS NULL THEN added_keys ELSE 0 END) OVER so_far AS batch_keys
         FROM compared
@@ -73,35 +78,40 @@ decision AS MATERIALIZED (
 ),
 updated AS (
     UPDATE octo_kv_entry AS entry SET
-        version = decision.current_version + 1, value = decision.value, encoding = decision.encoding,
-        size = decision.size, written_by = decision.actor_name, written_at = clock.now
+        version = decision.new_version, value = decision.value, encoding = decision.encoding,
+        size = decision.size, written_by = decision.actor_name, written_at = clock.now, is_deleted = false
     FROM decision CROSS JOIN clock
-    WHERE decision.verdict = 'written' AND decision.added_keys = 0
+    WHERE decision.verdict = 'written' AND decision.last_version IS NOT NULL
       AND entry.layer_id = decision.layer_id AND entry.path = decision.path
-    RETURNING decision.index, entry.layer_id, entry.path, decision.added_bytes, 0 AS added_keys
+    RETURNING
+        decision.index, entry.layer_id, entry.path, decision.added_bytes, decision.added_keys,
+        decision.added_keys AS revived
 ),
 inserted AS (
     INSERT INTO octo_kv_entry (layer_id, path, version, value, encoding, size, written_by, written_at)
-    SELECT layer_id, path, 1, value, encoding, size, actor_name, clock.now
+    SELECT layer_id, path, new_version, value, encoding, size, actor_name, clock.now
     FROM decision CROSS JOIN clock
-    WHERE verdict = 'written' AND added_keys = 1
+    WHERE verdict = 'written' AND last_version IS NULL
     ORDER BY layer_id, path
     ON CONFLICT (layer_id, path) DO NOTHING
     RETURNING layer_id, path, size
 ),
 written AS MATERIALIZED (
-    SELECT index, layer_id, path, added_bytes, added_keys FROM updated
+    SELECT index, layer_id, path, added_bytes, added_keys, revived FROM updated
     UNION ALL
-    SELECT decision.index, inserted.layer_id, inserted.path, inserted.size, 1
+    SELECT decision.index, inserted.layer_id, inserted.path, inserted.size, 1, 0
     FROM inserted
     JOIN decision ON decision.layer_id = inserted.layer_id AND decision.path = inserted.path
         AND decision.verdict = 'written'
 ),
 totals AS (
     UPDATE octo_layer AS layer SET
-        kv_bytes = layer.kv_bytes + added.bytes, kv_keys = layer.kv_keys + added.keys
+        kv_bytes = layer.kv_bytes + added.bytes, kv_keys = layer.kv_keys + added.keys,
+        kv_deleted_paths = layer.kv_deleted_paths - added.revived
     FROM (
-        SELECT layer_id, sum(added_bytes) AS bytes, sum(added_keys)::int AS keys FROM written GROUP BY layer_id
+        SELECT layer_id, sum(added_bytes) AS bytes, sum(added_keys)::int AS keys, sum(revived)::int AS revived
+        FROM written
+        GROUP BY layer_id
     ) AS added
     WHERE layer.id = added.layer_id AND (added.bytes <> 0 OR added.keys <> 0)
 ),
@@ -120,8 +130,7 @@ SELECT
         ELSE decision.verdict
     END AS verdict,
     auth.path AS name,
-    CASE WHEN decision.verdict = 'written' THEN decision.current_version + 1 ELSE decision.current_version END
-        AS version,
+    CASE WHEN decision.verdict = 'written' THEN decision.new_version ELSE decision.current_version END AS version,
     clock.now,
     auth.space_id,
     auth.requests_per_second

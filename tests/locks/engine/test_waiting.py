@@ -436,11 +436,18 @@ class TestAcquireAllWithHandover:
         assert [(row.verdict, row.is_blocking) for row in rows] == [("held", True), ("held", False)]
         assert server.engine.renew("deploy", handed.lease_id).verdict == "renewed"
 
+    def test_a_request_that_arrived_earlier_is_served_first_though_it_got_its_place_later(self, server, held):
+        server.enqueue(owner="late", queue_seq=2_000)
+        assert server.enqueue(owner="early", queue_seq=1_000).position == 1
+        server.engine.release("deploy", held.lease_id)
+        (handed,) = server.claim_handovers()
+        assert handed.owner == "early"
+
     def test_queue_seq_counts_in_another_queue(self, server, held):
         first = server.enqueue(owner="early")
         server.engine.acquire("other")
         server.enqueue("other", owner="late")
-        moved = server.enqueue("other", owner="early", queue_seq=first.waiter_id)
+        moved = server.enqueue("other", owner="early", queue_seq=first.queue_seq)
         assert moved.position == 1
         assert [waiter["owner"] for waiter in server.engine.inspect("other").queue] == ["early", "late"]
 

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -302,6 +303,56 @@ def test_a_lease_delivered_to_a_client_that_has_just_disconnected_is_returned(re
 
     with_queue(scenario)
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
+
+
+def test_a_request_whose_statement_had_to_wait_is_served_by_its_arrival(request_for, hold_lock, queued_owners):
+    """Its batch waited for a row, and a later request of the same process was placed before it."""
+    release_lock = hold_lock()
+
+    async def scenario(queue: WaitQueue) -> str | None:
+        # From its answer the process knows the clock of the database.
+        await queue.acquire(request_for("other"), wait_seconds=1, disconnected=connected())
+        first, second = (arriving(queue, request_for(owner=owner)) for owner in ("first", "second"))
+        places = [await asyncio.to_thread(in_thread(partial(run_acquire, request))) for request in (second, first)]
+        assert queued_owners() == ["first", "second"]
+        waits = [
+            asyncio.create_task(
+                queue.acquire(request, wait_seconds=30, disconnected=connected(), waiter_id=place.waiter_id)
+            )
+            for request, place in zip((second, first), places, strict=True)
+        ]
+        await async_until(lambda: len(queue) == 2)
+        await asyncio.to_thread(in_thread(release_lock))
+        (served,), _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        return served.result().result.owner
+
+    assert with_queue(scenario) == "first"
+
+
+def run_acquire(request: requests.Acquire) -> Any:
+    return run(acquire([request]))[0]
+
+
+def arriving(queue: WaitQueue, request: requests.Acquire) -> requests.Acquire:
+    for name, value in queue.arrival_options(5).items():
+        setattr(request, name, value)
+    return request
+
+
+def test_a_request_that_got_its_place_while_the_queue_was_closed_leaves_it(request_for, hold_lock, queued_owners):
+    """The statement of a batch gives it its place; the queue hears of it when the statement has ended."""
+    hold_lock()
+
+    async def scenario(queue: WaitQueue) -> None:
+        request = arriving(queue, request_for())
+        waiting = await asyncio.to_thread(in_thread(partial(run_acquire, request)))
+        assert queued_owners() == ["waiter"]
+        await queue.close()
+        with pytest.raises(ShuttingDown):
+            await queue.acquire(request, wait_seconds=5, disconnected=connected(), waiter_id=waiting.waiter_id)
+        assert queued_owners() == []
+
+    with_queue(scenario)
 
 
 @pytest.mark.usefixtures("_long_timeouts")

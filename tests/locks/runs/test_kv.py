@@ -53,7 +53,31 @@ def test_delete(lead):
     assert lead.call("DELETE", "/kv/shared/a?expected_version=2").json()["current_version"] == 1
     assert lead.call("DELETE", "/kv/shared/a?expected_version=1").status == 204
     assert lead.call("DELETE", "/kv/shared/a").status == 404
-    assert lead.put("/shared/a", 1).json()["version"] == 1
+    assert lead.get("/shared/a").status == 404
+    assert lead.ok("GET", "/kv?glob=/shared/**")["entries"] == []
+
+
+def test_a_path_never_has_the_same_version_twice(lead):
+    """Otherwise a compare-and-swap could replace another entry than the one that was read."""
+    assert lead.put("/shared/a", "read").json()["version"] == 1
+    assert lead.call("DELETE", "/kv/shared/a").status == 204
+    assert lead.put("/shared/a", 1, expected_version=1).json()["current_version"] == 0
+    assert lead.put("/shared/a", "another", expected_version=0).json()["version"] == 2
+    assert lead.put("/shared/a", 1, expected_version=1).json()["current_version"] == 2
+    assert lead.put("/shared/b", 1).json()["version"] == 1
+
+
+def test_versions_do_not_repeat_after_deleted_paths_were_removed(lead):
+    lead.put("/shared/a", 1)
+    lead.put("/shared/a", 2)
+    lead.put("/shared/b", 1)
+    assert lead.call("DELETE", "/kv/shared/a").status == 204
+    Layer.objects.update(kv_deleted_paths=kv.MAX_DELETED_PATHS)
+    assert lead.call("DELETE", "/kv/shared/b").status == 204
+    assert [entry.path for entry in KvEntry.objects.all()] == ["/shared/b"]
+    assert lead.put("/shared/a", 3).json()["version"] == 3
+    assert lead.put("/shared/b", 2).json()["version"] == 2
+    assert lead.put("/shared/c", 1).json()["version"] == 3
 
 
 @pytest.mark.parametrize(
@@ -234,7 +258,7 @@ def test_totals_are_exact_after_writes_and_deletes(lead):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(churn, workers))
     layer = Layer.objects.get()
-    entries = list(KvEntry.objects.all())
+    entries = list(KvEntry.objects.present())
     assert (layer.kv_keys, layer.kv_bytes) == (len(entries), sum(len(bytes(entry.value)) for entry in entries))
 
 
@@ -242,6 +266,7 @@ def test_the_statement_has_the_limits_as_literals():
     sql = (Path(kv.__file__).parent / "sql" / "kv_put.sql").read_text()
     assert sql.count(f"> {kv.MAX_LAYER_BYTES} ") == 2
     assert sql.count(f"> {kv.MAX_LAYER_KEYS} ") == 2
+    assert f">= {kv.MAX_DELETED_PATHS})" in (Path(kv.__file__).parent / "sql" / "kv_delete.sql").read_text()
 
 
 def test_a_wait_returns_at_once_if_the_entry_is_written(lead):
