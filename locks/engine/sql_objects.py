@@ -24,6 +24,7 @@ _FILES = (
     "holder_id",
     "name_matches_prefixes",
     "token_is_valid",
+    "freeze",
     "live_token",
     "same_holder",
     "auth",

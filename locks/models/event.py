@@ -66,6 +66,8 @@ class EventKind(models.TextChoices):
     LAYER_CREATED = "layer_created"
     ACTOR_JOINED = "actor_joined"
     ACTOR_ENDED = "actor_ended"
+    FROZEN = "frozen"
+    UNFROZEN = "unfrozen"
     SNOOZED = "snoozed"
     SNOOZE_ENDED = "snooze_ended"
 

@@ -26,7 +26,8 @@
 -- guard of the space, before any row is locked, and looks for other names that overlap. A plain name is not passed to it.
 --
 -- A request that waits (`wait_ms`) and does not get the lock has its place in the queue with this statement, in the order of
--- the batch; the verdict is `waiting`. enqueue.sql says why no later request gets the lock first, and marks the lock.
+-- the batch; the verdict is `waiting`. enqueue.sql says why no later request gets the lock first, and marks the lock. A frozen
+-- name without a row gets one there, since a lock without a row is never handed over.
 --
 -- Access lists. The snapshot is enough to refuse a token, but not to let it in: octo_state_under_acl checks the locked row again.
 -- A list that the request brings is set with the lease and stays after it.
@@ -63,7 +64,7 @@ snapshot AS MATERIALIZED (
     FROM auth
     CROSS JOIN LATERAL octo_lock_snapshot(
         auth.space_id, auth.name, auth.token_id, auth.session_id, auth.idempotency_digest,
-        auth.octostore_compatibility, NULL) AS lock
+        auth.octostore_compatibility, NULL, auth.frozen_until) AS lock
     WHERE auth.refusal IS NULL
 ),
 -- The same columns, with the lock as it is now.
@@ -78,10 +79,12 @@ locked AS MATERIALIZED (
         lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest, lock.lock_delay_seconds,
         lock.session_id, lock.last_waiter_id,
         octo_effective_expiry(lock.expires_at, lock.bound_session_id),
-        octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds),
+        octo_open_at(
+            octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds), snapshot.active_freeze),
         octo_state_under_acl(
             snapshot.state, lock.acl, snapshot.acl, snapshot.token_id,
-            lock.idempotency_digest = snapshot.idempotency_digest)
+            lock.idempotency_digest = snapshot.idempotency_digest),
+        snapshot.active_freeze
     FROM snapshot
     JOIN octo_lock AS lock ON lock.id = snapshot.lock_id
     WHERE snapshot.state IN ('open', 'recognised')
@@ -225,6 +228,7 @@ new_waiter AS MATERIALIZED (
         FROM auth
         JOIN decision USING (index)
         WHERE auth.wait_ms IS NOT NULL AND decision.verdict IN ('held', 'delayed', 'needs_handover')
+          AND decision.lock_id IS NOT NULL
         ORDER BY auth.index
     ) AS in_order
 ),
@@ -276,7 +280,8 @@ SELECT
     auth.requests_per_second,
     CASE WHEN decision.verdict IN ('held', 'blocked') AND auth.namespaces ? octo_namespace(auth.name)
          THEN coalesce(decision.conflict -> 'blocked_by', '[]') END AS blocked_by,
-    new_waiter.waiter_id
+    new_waiter.waiter_id,
+    CASE WHEN decision.verdict = 'delayed' THEN decision.active_freeze END AS active_freeze
 FROM auth
 CROSS JOIN finish
 LEFT JOIN decision USING (index)

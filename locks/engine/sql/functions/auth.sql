@@ -4,7 +4,8 @@ CREATE FUNCTION octo_auth(digest text, scope text, name text) RETURNS TABLE (
     token_id bigint, public_id text, token_name text, prefixes text[], space_id bigint, team_id bigint,
     default_ttl_seconds int, max_ttl_seconds int, max_hold_seconds int, max_metadata_length int,
     octostore_compatibility boolean, requests_per_second int, space_is_full boolean, namespaces jsonb,
-    has_namespace_queue boolean, actor_session_id uuid, is_draining boolean, refusal text, history_is_full boolean
+    has_namespace_queue boolean, actor_session_id uuid, is_draining boolean, refusal text, history_is_full boolean,
+    frozen_until timestamptz
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
         live.token_id, live.public_id, live.token_name, live.prefixes, live.space_id, live.team_id,
@@ -18,7 +19,7 @@ CREATE FUNCTION octo_auth(digest text, scope text, name text) RETURNS TABLE (
             WHEN NOT octo_auth.scope = ANY (live.scopes) THEN 'scope_missing'
             WHEN NOT octo_name_matches_prefixes(octo_auth.name, live.prefixes) THEN 'name_not_allowed'
         END,
-        live.history_is_full
+        live.history_is_full, live.frozen_until
     FROM (SELECT) AS request
     LEFT JOIN LATERAL (
         SELECT * FROM octo_live_token WHERE octo_live_token.digest = decode(octo_auth.digest, 'hex') LIMIT 1
@@ -34,7 +35,7 @@ CREATE FUNCTION octo_acquire_auth(
     max_ttl_seconds int, max_hold_seconds int, max_metadata_length int, octostore_compatibility boolean,
     requests_per_second int, space_is_full boolean, namespaces jsonb, owner text, ttl_seconds int, session_id uuid,
     is_actor boolean,
-    session_expires_at timestamptz, refusal text
+    session_expires_at timestamptz, refusal text, frozen_until timestamptz
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
         auth.token_id, auth.public_id, auth.token_name, auth.prefixes, auth.space_id, auth.team_id,
@@ -53,7 +54,8 @@ CREATE FUNCTION octo_acquire_auth(
             WHEN own_session.expires_at <= clock_timestamp() THEN 'session_over'
             WHEN auth.history_is_full THEN 'history_full'
             WHEN auth.is_draining THEN 'run_draining'
-        END)
+        END),
+        auth.frozen_until
     FROM octo_auth(octo_acquire_auth.digest, 'locks:write', octo_acquire_auth.name) AS auth
     LEFT JOIN LATERAL (
         -- By its id alone: a token can have many sessions, and this may be planned when it has none.
