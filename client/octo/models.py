@@ -58,12 +58,26 @@ class Holder(NamedTuple):
 
 
 class LockDelay(NamedTuple):
-    """Until when a name stays closed after its last holder."""
+    """Until when a name stays closed: after its last holder or, if it is `frozen`, by an operator, who says why."""
 
     name: str
     available_at: datetime | None = None
     lock_delay_seconds: int = 0
     retry_after_ms: int | None = None
+    frozen: bool = False
+    frozen_prefix: str | None = None
+    reason: str | None = None
+
+
+class Freeze(NamedTuple):
+    """New claims of names that start with `prefix`, or of all if it is empty, are refused until then."""
+
+    id: int
+    prefix: str
+    reason: str
+    until: datetime
+    created_at: datetime | None = None
+    created_by: str | None = None
 
 
 class LockInfo(NamedTuple):
@@ -81,6 +95,9 @@ class LockInfo(NamedTuple):
     session_id_present: bool = False
     waiters: int = 0
     available_at: datetime | None = None
+    frozen: bool = False
+    frozen_prefix: str | None = None
+    reason: str | None = None
 
 
 class NameConflict(NamedTuple):

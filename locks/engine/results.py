@@ -131,6 +131,15 @@ class Inspected(msgspec.Struct):
     freeze: Freeze | None = None
 
 
+class ReservationChanged(msgspec.Struct):
+    verdict: str
+    name: str
+    fencing_token: int
+    owner: str | None
+    expires_at: datetime
+    now: datetime
+
+
 class AclSet(msgspec.Struct):
     verdict: str
     name: str

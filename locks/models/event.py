@@ -13,6 +13,7 @@ class EventKind(models.TextChoices):
     RELEASED = "released"
     EXPIRED = "expired"
     FORCE_RELEASED = "force_released"
+    EXTENDED = "extended"
     ACL_CHANGED = "acl_changed"
     SESSION_OPENED = "session_opened"
     SESSION_ENDED = "session_ended"

@@ -32,12 +32,15 @@
 -- Access lists. The snapshot is enough to refuse a token, but not to let it in: octo_state_under_acl checks the locked row again.
 -- A list that the request brings is set with the lease and stays after it.
 --
+-- Persons. A request with a `user_id` reserves the lock for a person, who was authorised for `space_id` before: the lease has no
+-- token. See octo_reserve_auth.
+--
 -- In all CTEs the plain columns are the lease that is asked for and the held_ columns the one that the lock has. Every
 -- CTE carries what the later ones need: planned for few requests, joins between them would be nested loops.
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.request_id, request.channel, request.address, request.name, request.metadata,
-        request.lock_delay_seconds, request.server_id, request.wait_ms, request.acl,
+        request.lock_delay_seconds, request.server_id, request.wait_ms, request.acl, request.user_id,
         CASE WHEN coalesce(request.ephemeral, NOT auth.octostore_compatibility) OR auth.is_actor THEN auth.session_id END
             AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
@@ -49,10 +52,17 @@ WITH auth AS MATERIALIZED (
         index int, digest text, request_id text, channel text, address inet,
         name text COLLATE "C", ttl_seconds int, metadata text, owner text, lock_delay_seconds int,
         session_id uuid, ephemeral boolean, idempotency_digest text, request_digest text, is_alone boolean, server_id uuid,
-        wait_ms bigint, acl text[]
+        wait_ms bigint, acl text[], user_id bigint, space_id bigint
     )
-    CROSS JOIN LATERAL octo_acquire_auth(
-        request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
+    CROSS JOIN LATERAL (
+        SELECT * FROM octo_acquire_auth(
+            request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id)
+        WHERE request.user_id IS NULL
+        UNION ALL
+        SELECT * FROM octo_reserve_auth(
+            request.user_id, request.space_id, request.owner, request.ttl_seconds, request.metadata)
+        WHERE request.user_id IS NOT NULL
+    ) AS auth
 ),
 snapshot AS MATERIALIZED (
     SELECT
@@ -60,7 +70,7 @@ snapshot AS MATERIALIZED (
         auth.session_id, auth.bound_session_id, auth.idempotency_digest, auth.request_digest, auth.token_id,
         auth.public_id, auth.token_name, auth.space_id, auth.team_id, auth.max_hold_seconds,
         auth.octostore_compatibility, auth.space_is_full, auth.conflict, auth.owner, auth.ttl_seconds,
-        auth.session_expires_at, auth.acl, lock.*
+        auth.session_expires_at, auth.acl, auth.user_id, lock.*
     FROM auth
     CROSS JOIN LATERAL octo_lock_snapshot(
         auth.space_id, auth.name, auth.token_id, auth.session_id, auth.idempotency_digest,
@@ -75,7 +85,7 @@ locked AS MATERIALIZED (
         snapshot.request_digest, snapshot.token_id, snapshot.public_id, snapshot.token_name, snapshot.space_id,
         snapshot.team_id, snapshot.max_hold_seconds, snapshot.octostore_compatibility, snapshot.space_is_full,
         snapshot.conflict, snapshot.owner, snapshot.ttl_seconds, snapshot.session_expires_at, snapshot.acl,
-        lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner, lock.metadata,
+        snapshot.user_id, lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner, lock.metadata,
         lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest, lock.lock_delay_seconds,
         lock.session_id, lock.last_waiter_id,
         octo_effective_expiry(lock.expires_at, lock.bound_session_id),
@@ -207,7 +217,7 @@ recorded AS (
         SELECT * FROM octo_grant_event(
             now, team_id, space_id, name, granted.fencing_token, granted.owner, granted.holder_id, granted.metadata,
             granted.token_id, token_name, channel, granted.address, request_id,
-            CASE WHEN granted.acl IS NOT NULL THEN jsonb_build_object('acl', granted.acl) END)
+            CASE WHEN granted.acl IS NOT NULL THEN jsonb_build_object('acl', granted.acl) END, granted.user_id)
     ) AS event
     ORDER BY granted.index, event.fencing_token
 ),
