@@ -3,7 +3,7 @@ JavaScript on a page of its own."""
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
@@ -14,6 +14,7 @@ from locks.dashboard.form_rendering import form_status
 from locks.dashboard.freezes.forms import FreezeForm
 from locks.dashboard.reauthentication.flow import require_reauthentication
 from locks.dashboard.rendering import is_htmx_target, partial
+from locks.models import Freeze
 from locks.services import freezes
 
 
@@ -57,6 +58,8 @@ def preview(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
 @space_required
 def lift(request: HttpRequest, space_context: SpaceContext, freeze_id: int) -> HttpResponse:
     space_context.require_operator()
+    if not Freeze.objects.filter(pk=freeze_id, space=space_context.space).exists():
+        raise Http404
     try:
         freezes.lift(actor=actor(request), space=space_context.space, freeze_id=freeze_id)
     except freezes.NotFrozen:

@@ -3,6 +3,8 @@
 from typing import Any
 
 from django import forms
+from django.core.validators import MaxLengthValidator
+from django.db.models import QuerySet
 
 from locks.dashboard.durations import DAY, HOUR, MINUTE, humanize
 from locks.dashboard.form_rendering import IDENTIFIER, NO_AUTOCOMPLETE
@@ -54,8 +56,11 @@ class ReserveForm(forms.Form):
         if name is not None:
             del self.fields["name"]
             self.fields["reason"].widget.attrs["autofocus"] = True
-        self.fields["reason"] = _with_length(self.fields["reason"], min(MAX_REASON, space.max_metadata_length))
-        _offer(self.fields["seconds"], space, "You can extend or release it earlier.")
+        # The reason is the metadata of the lease.
+        max_length = min(MAX_REASON, space.max_metadata_length)
+        self.fields["reason"].validators.append(MaxLengthValidator(max_length))
+        self.fields["reason"].widget.attrs["maxlength"] = max_length
+        _offer_durations(self.fields["seconds"], space)
 
     def clean_name(self) -> str:
         try:
@@ -67,3 +72,40 @@ class ReserveForm(forms.Form):
         if is_run_name(name):
             raise forms.ValidationError("Names that start with 'layer:' or 'run:' belong to runs, and are for their actors.")
         return name
+
+
+class ExtendForm(forms.Form):
+    """`fencing_token` is that of the lease that was shown."""
+
+    fencing_token = forms.IntegerField(min_value=1, max_value=MAX_FENCING_TOKEN, widget=forms.HiddenInput)
+    seconds = forms.TypedChoiceField(label="Extend by", coerce=int)
+
+    def __init__(self, *args: Any, space: Space, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _offer_durations(self.fields["seconds"], space)
+
+
+class HandOverForm(forms.Form):
+    fencing_token = forms.IntegerField(min_value=1, max_value=MAX_FENCING_TOKEN, widget=forms.HiddenInput)
+    to = forms.ModelChoiceField(
+        queryset=User.objects.none(),
+        label="To",
+        empty_label=None,
+        help_text="Operators and admins of the team.",
+        error_messages={"required": "Choose a colleague.", "invalid_choice": "Choose an operator or admin of the team."},
+    )
+
+    def __init__(self, *args: Any, colleagues: QuerySet[User], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["to"].queryset = colleagues  # type: ignore[attr-defined]  # of a model choice
+
+
+def _offer_durations(field: forms.Field, space: Space) -> None:
+    assert isinstance(field, forms.TypedChoiceField)
+    field.choices = durations(space)
+    offered = [seconds for seconds, _label in durations(space)]
+    field.initial = DEFAULT_SECONDS if DEFAULT_SECONDS in offered else offered[-1]
+    limit = f"at most {humanize(longest(space))} from now"
+    if space.max_hold_seconds:
+        limit += f", and {humanize(space.max_hold_seconds)} in all"
+    field.help_text = f"This space allows {limit}."
