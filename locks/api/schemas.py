@@ -68,7 +68,8 @@ QueuePosition: TypeAlias = Annotated[int, Meta(ge=1)]
 # Set if the name is frozen.
 Frozen: TypeAlias = Literal[True] | UnsetType
 FrozenPrefix: TypeAlias = (
-    Annotated[str, Meta(description="New claims of names that start with it are refused. Empty: of all names.")] | UnsetType
+    Annotated[str, Meta(description="New claims of names that start with it are refused. Empty: of all names.")]
+    | UnsetType
 )
 FrozenReason: TypeAlias = Annotated[str, Meta(description="Why an operator froze it.")] | UnsetType
 

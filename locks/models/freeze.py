@@ -1,7 +1,7 @@
-"""A freeze: names with a prefix are closed to new claims until a time. Kept after its end, for the list and the history.
+"""A freeze: names with a prefix are closed to new claims until a time.
 
-`locks.services.freezes` writes here, together with `frozen_until` of the space. engine/sql/functions/freeze.sql says who
-obeys it.
+`locks.services.freezes` writes here, together with `frozen_until` of the space. engine/sql/functions/freeze.sql says
+what obeys it.
 """
 
 from django.db import models

@@ -53,7 +53,8 @@ def preview(*, space: Space, prefix: str) -> Preview:
     names = Lock.objects.filter(space=space, name__startswith=_canonical(space, prefix))
     held = live_leases(space=space).filter(pk__in=names)
     return Preview(
-        held=held[:MAX_COUNT].count(), free=names.exclude(pk__in=live_leases(space=space).values("pk"))[:MAX_COUNT].count()
+        held=held[:MAX_COUNT].count(),
+        free=names.exclude(pk__in=live_leases(space=space).values("pk"))[:MAX_COUNT].count(),
     )
 
 

@@ -1,7 +1,8 @@
 """Reservations: a person holds a lock from its page, as an ordinary lease without a token.
 
-The engine's own statements grant, end and hand it over, so it has a fencing token, a history and an end like any other. It
-needs no renewals: its TTL is its duration. The views have checked that the person is an operator of the space.
+The engine's own statements grant, end and hand it over, so it has a fencing token, a history and an end like any
+other. It needs no renewals: its TTL is its duration. The views have checked that the person is an operator of the
+space.
 """
 
 from django.db.models import Func, QuerySet, TextField, Value

@@ -77,9 +77,7 @@ def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
         space=space, lock_name=held.name, fencing_token=held.fencing_token, owner="worker", hours=1, note="",
         actor=actor,
     )  # fmt: skip
-    frozen = freezes.freeze(
-        actor=actor, space=space, prefix="frozen/", reason="a test", duration=timedelta(hours=1)
-    )
+    frozen = freezes.freeze(actor=actor, space=space, prefix="frozen/", reason="a test", duration=timedelta(hours=1))
     session = Session.objects.create(
         space=space, token=Token.objects.get(space=space, name="worker"), owner="worker", ttl_seconds=300,
         expires_at=timezone.now() + timedelta(minutes=5),

@@ -89,8 +89,8 @@ class AcquireAllView(BulkView):
         errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
         description="Two such requests cannot deadlock, whatever the order of their names. With `wait_seconds` the "
-        "request waits for one name after the other, and keeps its arrival time in each queue, until all are free. `delayed` (409): one of "
-        "the names is frozen.",
+        "request waits for one name after the other, and keeps its arrival time in each queue, until all are free. "
+        "`delayed` (409): one of the names is frozen.",
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _ACQUIRE_ALL)

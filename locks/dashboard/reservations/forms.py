@@ -70,7 +70,9 @@ class ReserveForm(forms.Form):
         if error := validate(name):
             raise forms.ValidationError(error)
         if is_run_name(name):
-            raise forms.ValidationError("Names that start with 'layer:' or 'run:' belong to runs, and are for their actors.")
+            raise forms.ValidationError(
+                "Names that start with 'layer:' or 'run:' belong to runs, and are for their actors."
+            )
         return name
 
 
@@ -92,7 +94,10 @@ class HandOverForm(forms.Form):
         label="To",
         empty_label=None,
         help_text="Operators and admins of the team.",
-        error_messages={"required": "Choose a colleague.", "invalid_choice": "Choose an operator or admin of the team."},
+        error_messages={
+            "required": "Choose a colleague.",
+            "invalid_choice": "Choose an operator or admin of the team.",
+        },
     )
 
     def __init__(self, *args: Any, colleagues: QuerySet[User], **kwargs: Any) -> None:

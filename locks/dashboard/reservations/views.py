@@ -74,7 +74,9 @@ def extend(request: HttpRequest, space_context: SpaceContext, name: str) -> Http
             assert lock.effective_expires_at is not None
             if (result.expires_at - lock.effective_expires_at).total_seconds() < seconds - 1:
                 until += " The limits of the space allow no more."
-            return dialog(request, space_context, "layouts/dialog_result.html", {"text": until}, title="Extended", **back)
+            return dialog(
+                request, space_context, "layouts/dialog_result.html", {"text": until}, title="Extended", **back
+            )
         case Verdict.MAX_HOLD_REACHED:
             text = "It lasts as long as the limits of the space allow: the maximum TTL and the maximum hold."
             return refusal(request, space_context, text, title="Nothing was extended", **back)

@@ -1,7 +1,8 @@
 """Sessions, queues and freezes, through any sequence of events that Hypothesis can think of.
 
 One live holder, rising fencing tokens, first come first served among the waiters that are present, no lock handed over
-twice, no frozen lock granted, and no other free while a request waits. Time passes in steps of 100 s; leases and sessions last 150 or 250 s.
+twice, no frozen lock granted, and no other free while a request waits. Time passes in steps of 100 s; leases and
+sessions last 150 or 250 s.
 """
 
 from dataclasses import dataclass, field
