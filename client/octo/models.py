@@ -19,6 +19,8 @@ DEFAULT_TTL = 60
 DEFAULT_SESSION_TTL = 60
 MAX_SESSION_TTL = 300
 JOB_TTL = 120
+# How the names of fields end that are times.
+_TIMES = ("_at", "until")
 
 
 class LeaseOptions(TypedDict, total=False):
@@ -228,7 +230,7 @@ class NewToken(NamedTuple):
 
 Record = TypeVar(
     "Record", Holder, LockDelay, LockInfo, PreviousHolder, SessionInfo, WatchEvent, ElectionInfo, Entry, EntryInfo,
-    RunInfo, TokenInfo, NewToken,
+    RunInfo, TokenInfo, NewToken, Freeze,
 )  # fmt: skip
 
 
@@ -269,7 +271,7 @@ def parse(kind: type[Record], body: Any, **known: Any) -> Record:
     """The fields of `kind` that the body has; others are ignored. A body without the required ones is invalid."""
     content = {**expect(body), **known}
     fields: dict[str, Any] = {
-        field: parse_time(value) if field.endswith("_at") else tuple(value) if isinstance(value, list) else value
+        field: parse_time(value) if field.endswith(_TIMES) else tuple(value) if isinstance(value, list) else value
         for field in kind._fields
         if (value := content.get(field)) is not None
     }

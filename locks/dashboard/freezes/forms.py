@@ -17,7 +17,7 @@ DURATIONS = (
 
 
 class FreezeForm(forms.Form):
-    prefix = forms.CharField(
+    prefix = forms.CharField(  # type: ignore[assignment]  # the metaclass takes it; the form keeps its own `prefix`
         required=False,
         max_length=MAX_NAME_BYTES,
         help_text="Names that start with it are frozen. Empty: every name of the space.",

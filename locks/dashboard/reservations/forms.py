@@ -67,8 +67,8 @@ class ReserveForm(forms.Form):
             name = canonical_name(self.cleaned_data["name"], lambda: self._space.namespaces)
         except InvalidPath as error:
             raise forms.ValidationError(str(error)) from None
-        if error := validate(name):
-            raise forms.ValidationError(error)
+        if problem := validate(name):
+            raise forms.ValidationError(problem)
         if is_run_name(name):
             raise forms.ValidationError(
                 "Names that start with 'layer:' or 'run:' belong to runs, and are for their actors."
