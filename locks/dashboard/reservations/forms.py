@@ -110,7 +110,11 @@ def _offer_durations(field: forms.Field, space: Space) -> None:
     field.choices = durations(space)
     offered = [seconds for seconds, _label in durations(space)]
     field.initial = DEFAULT_SECONDS if DEFAULT_SECONDS in offered else offered[-1]
-    limit = f"at most {humanize(longest(space))} from now"
+    limit = f"at most {_label(longest(space))} from now"
     if space.max_hold_seconds:
-        limit += f", and {humanize(space.max_hold_seconds)} in all"
+        limit += f", and {_label(space.max_hold_seconds)} in all"
     field.help_text = f"This space allows {limit}."
+
+
+def _label(seconds: int) -> str:
+    return dict(DURATIONS).get(seconds) or humanize(seconds)

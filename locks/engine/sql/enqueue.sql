@@ -31,7 +31,7 @@ WITH auth AS MATERIALIZED (
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         auth.owner, auth.ttl_seconds, auth.token_id, auth.space_id, space.max_waiters_per_name, space.max_waiters,
-        auth.namespaces ? octo_namespace(request.name) AS is_namespaced, auth.frozen_until,
+        auth.namespaces ? octo_namespace(request.name) AS is_namespaced,
         octo_freeze_of(auth.space_id, auth.frozen_until, request.name) AS active_freeze
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, request_id text, channel text, address inet, name text COLLATE "C", ttl_seconds int,
@@ -56,7 +56,8 @@ locked AS MATERIALIZED (
     SELECT
         snapshot.index, lock.expires_at, lock.last_waiter_id,
         octo_open_at(
-            octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds), snapshot.active_freeze) AS available_at,
+            octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds), snapshot.active_freeze
+        ) AS available_at,
         lock.token_id = snapshot.token_id AND lock.idempotency_digest = snapshot.idempotency_digest AS is_own,
         octo_acl_allows(lock.acl, snapshot.token_id) AS is_listed
     FROM snapshot
@@ -222,7 +223,9 @@ marked_space AS (
 )
 SELECT
     request.index,
-    coalesce(decision.verdict, CASE WHEN auth.is_namespaced OR auth.active_freeze IS NOT NULL THEN 'row_missing' ELSE 'retry' END) AS verdict,
+    coalesce(
+        decision.verdict,
+        CASE WHEN auth.is_namespaced OR auth.active_freeze IS NOT NULL THEN 'row_missing' ELSE 'retry' END) AS verdict,
     coalesce(placed.new_id, decision.entry_id) AS waiter_id,
     CASE
         WHEN placed.index IS NOT NULL THEN placed.new_seq

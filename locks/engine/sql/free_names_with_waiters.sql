@@ -1,6 +1,6 @@
 -- Names that requests wait for at this server process although they are free: a lease expired, alone or with its session, was
--- not claimed, or a lock delay or a freeze is over. They have to be handed over. A row without a name is a space in which a name of a
--- namespace that is waited for here may be next (namespace_handovers.sql).
+-- not claimed, or a lock delay or a freeze is over. They have to be handed over. A row without a name is a space in which a
+-- name of a namespace that is waited for here may be next (namespace_handovers.sql).
 --
 -- $1 is the server process. A lock whose row is locked by another transaction is skipped.
 SELECT lock.space_id, lock.name

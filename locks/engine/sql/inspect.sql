@@ -1,8 +1,7 @@
 -- Inspect: the state of each name, one row for each request of the batch, in its order. Changes nothing.
 --
 -- $1 is a JSON array of requests.Inspect. A lease that has ended, by its own expiry or with its session, is free whether
--- or not the sweep has recorded it. A free name that is frozen is `delayed`. On OctoStore's
--- terms both are free.
+-- or not the sweep has recorded it. A free name that is frozen is `delayed`. On OctoStore's terms both are free.
 SELECT
     auth.index,
     CASE

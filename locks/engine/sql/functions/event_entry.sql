@@ -13,7 +13,8 @@ CREATE FUNCTION octo_grant_event(
 ) RETURNS SETOF octo_event_entry LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
         at, 'acquired', team_id, space_id, name COLLATE "C", fencing_token, owner, holder_id, metadata, token_id,
-        CASE WHEN user_id IS NULL THEN 'token' ELSE 'user' END, coalesce(user_id, token_id), token_name, channel, address, request_id, NULL::text, NULL::bigint, NULL::bigint, detail
+        CASE WHEN user_id IS NULL THEN 'token' ELSE 'user' END, coalesce(user_id, token_id), token_name,
+        channel, address, request_id, NULL::text, NULL::bigint, NULL::bigint, detail
 $$;
 
 -- The entry for a lease that has ended: `kind` is expired, released or force_released. A lease expires without an actor.

@@ -1,5 +1,5 @@
--- A stable pseudonym of the holder: the same token (and session), or the same person, always gives the same one. A UUID of version 8, made of a
--- digest: OctoStore's clients expect a UUID.
+-- A stable pseudonym of the holder: the same token (and session), or the same person, always gives the same one. A UUID of
+-- version 8, made of a digest: OctoStore's clients expect a UUID.
 CREATE FUNCTION octo_holder_id(public_id text, session_id uuid) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT overlay(overlay(

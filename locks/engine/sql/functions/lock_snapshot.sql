@@ -49,7 +49,8 @@ CREATE FUNCTION octo_lock_snapshot(
         END,
         frozen.active_freeze
     FROM (
-        SELECT octo_freeze_of(octo_lock_snapshot.space, octo_lock_snapshot.frozen_until, octo_lock_snapshot.name) AS active_freeze
+        SELECT octo_freeze_of(
+            octo_lock_snapshot.space, octo_lock_snapshot.frozen_until, octo_lock_snapshot.name) AS active_freeze
     ) AS frozen
     LEFT JOIN LATERAL (
         SELECT
