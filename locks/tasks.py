@@ -17,7 +17,7 @@ from locks.events.webhooks.delivery_pool import POOL_SIZE, delivery_pool
 from locks.events.webhooks.outbox import fan_out, purge_deliveries
 from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
 from locks.runs import upkeep as runs_upkeep
-from locks.services import bulk_release, elections, login_throttle, servers, snooze
+from locks.services import bulk_release, elections, freezes, login_throttle, servers, snooze
 from locks.services.stuck import count_stuck
 from locks.system_state.statement_timeout import MAINTENANCE, statement_timeout
 from locks.task_recording import RecordedTask
@@ -51,9 +51,11 @@ def sweep() -> str:
     run(maintenance.purge_waiters())
     run(maintenance.recount_stale())
     changed = runs_upkeep.sweep()
+    unfrozen = freezes.record_ends()
     outcome = [f"{expired} expired"]
     outcome += [f"{sessions} sessions ended"] if sessions else []
     outcome += [f"{changed} actors or runs ended"] if changed else []
+    outcome += [f"{unfrozen} freezes ended"] if unfrozen else []
     return ", ".join(outcome)
 
 

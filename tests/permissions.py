@@ -102,6 +102,12 @@ PAGES: list[Page] = [
     *pages("drain-run", "finish-run", "export-run", access=Access.OPERATORS, method="POST", arguments=ONE),
     *pages("end-actor", access=Access.OPERATORS, arguments={**ONE, "actor_name": "lead"}),
     *pages("end-actor", access=Access.OPERATORS, method="POST", arguments={**ONE, "actor_name": "lead"}),
+    *pages("freeze", "reserve-name", access=Access.OPERATORS),
+    *pages("freeze", "freeze-preview", "reserve-name", access=Access.OPERATORS, method="POST"),
+    *pages("lift-freeze", access=Access.OPERATORS, method="POST", arguments={"freeze_id": "{freeze}"}),
+    *pages("reserve", "extend-reservation", "hand-over", access=Access.OPERATORS, arguments=NAMED),
+    *pages("reserve", "extend-reservation", "hand-over", access=Access.OPERATORS, method="POST", arguments=NAMED),
+    *pages("release-reservation", access=Access.OPERATORS, method="POST", arguments=NAMED),
     # For admins.
     *pages("issue-token", "team-activity", "new-invite", "new-space", "limits", "archive-space", access=Access.ADMINS),
     *pages("issue-token", "token-preview", "rename-team", "new-space", "limits", access=Access.ADMINS, method="POST"),
@@ -225,6 +231,15 @@ ENDPOINTS: list[Endpoint] = [
     Endpoint(
         route="locks/release-all", path="/locks/release-all", method="POST", scope=WRITE,
         body={"leases": [{"name": "{lock}", **LEASE}]},
+    ),
+    Endpoint(route="freezes", path="/freezes", scope=READ),
+    Endpoint(
+        route="freezes", path="/freezes", method="POST", scope=Scope.LOCKS_FORCE,
+        body={"reason": "a test", "duration_seconds": 60},
+    ),
+    Endpoint(
+        route="freezes/<int:freeze_id>", path="/freezes/{freeze}", method="DELETE", scope=Scope.LOCKS_FORCE,
+        other_team=404,
     ),
     Endpoint(route="events", path="/events", scope=Scope.AUDIT_READ),
     Endpoint(route="events/export", path="/events/export?format=csv", scope=Scope.AUDIT_READ),

@@ -22,7 +22,7 @@ DOCUMENTS = sorted(
     for path in PROJECT.glob(f"{folder}/*.md")
 )
 
-SCOPES = ("locks:read", "locks:write", "webhooks:manage", "runs:manage")
+SCOPES = ("locks:read", "locks:write", "locks:force", "webhooks:manage", "runs:manage")
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         ElectionInfo,
         Entry,
         EntryInfo,
+        Freeze,
         Holder,
         LockCheck,
         LockDelay,

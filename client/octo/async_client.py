@@ -25,6 +25,7 @@ from octo.models import (
     DEFAULT_SESSION_TTL,
     JOB_TTL,
     ElectionInfo,
+    Freeze,
     LockCheck,
     LockInfo,
     Metadata,
@@ -251,6 +252,22 @@ class AsyncClient:
         # Without the guard a second attempt could end the next holder's lease.
         request = Request("POST", lock_path(name, "force-release"), body, idempotent=fencing_token is not None)
         return await self.call(request, partial(operations.parse_previous, name))
+
+    async def freeze(self, prefix: str = "", *, reason: str, duration: int) -> Freeze:
+        """Closes the names that start with this, or all, to new claims for so many seconds. Leases that are held can be
+        renewed and released."""
+        body = {"prefix": prefix, "reason": reason, "duration_seconds": duration}
+        request = Request("POST", "/freezes", body, idempotent=False)
+        return await self.call(request, partial(models.parse, Freeze))
+
+    async def freezes(self) -> list[Freeze]:
+        found, _ = await self.call(Request("GET", "/freezes"), partial(operations.parse_page, "freezes"))
+        return [models.parse(Freeze, one) for one in found]
+
+    async def unfreeze(self, freeze_id: int) -> None:
+        """Before its end. Requests that wait are served at once."""
+        operation = operations.end(Request("DELETE", f"/freezes/{freeze_id}"), retry_for=self.retry_for)
+        await self.execute(operation, "unfreeze")
 
     async def history(self, name: str | None = None, *, limit: int | None = None) -> AsyncIterator[dict[str, Any]]:
         """The audit trail of a lock, or of the whole space; newest first."""

@@ -26,6 +26,7 @@ from octo.models import (
     DEFAULT_SESSION_TTL,
     JOB_TTL,
     ElectionInfo,
+    Freeze,
     LockCheck,
     LockInfo,
     Metadata,
@@ -252,6 +253,22 @@ class Client:
         # Without the guard a second attempt could end the next holder's lease.
         request = Request("POST", lock_path(name, "force-release"), body, idempotent=fencing_token is not None)
         return self.call(request, partial(operations.parse_previous, name))
+
+    def freeze(self, prefix: str = "", *, reason: str, duration: int) -> Freeze:
+        """Closes the names that start with this, or all, to new claims for so many seconds. Leases that are held can be
+        renewed and released."""
+        body = {"prefix": prefix, "reason": reason, "duration_seconds": duration}
+        request = Request("POST", "/freezes", body, idempotent=False)
+        return self.call(request, partial(models.parse, Freeze))
+
+    def freezes(self) -> list[Freeze]:
+        found, _ = self.call(Request("GET", "/freezes"), partial(operations.parse_page, "freezes"))
+        return [models.parse(Freeze, one) for one in found]
+
+    def unfreeze(self, freeze_id: int) -> None:
+        """Before its end. Requests that wait are served at once."""
+        operation = operations.end(Request("DELETE", f"/freezes/{freeze_id}"), retry_for=self.retry_for)
+        self.execute(operation, "unfreeze")
 
     def history(self, name: str | None = None, *, limit: int | None = None) -> Iterator[dict[str, Any]]:
         """The audit trail of a lock, or of the whole space; newest first."""

@@ -172,7 +172,7 @@ class LockHeld(OctoError):
 
 
 class LockDelayed(LockHeld):
-    """The lock is free, but its last holder asked that it stay closed for a while."""
+    """The lock is free, but its last holder asked that it stay closed for a while, or an operator has frozen it."""
 
     code = "delayed"
 

@@ -1,5 +1,5 @@
 """An in-memory lock server for unit tests, as an httpx transport. The same conformance tests run on it and on the real
-server; what it does not have (webhooks, tokens, runs and their store, access lists, limits) answers 404.
+server; what it does not have (webhooks, tokens, freezes, runs and their store, access lists, limits) answers 404.
 
     server = FakeServer()
     with server.client() as client, client.lock("report"):

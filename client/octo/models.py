@@ -19,6 +19,8 @@ DEFAULT_TTL = 60
 DEFAULT_SESSION_TTL = 60
 MAX_SESSION_TTL = 300
 JOB_TTL = 120
+# How the names of fields end that are times.
+_TIMES = ("_at", "until")
 
 
 class LeaseOptions(TypedDict, total=False):
@@ -58,12 +60,26 @@ class Holder(NamedTuple):
 
 
 class LockDelay(NamedTuple):
-    """Until when a name stays closed after its last holder."""
+    """Until when a name stays closed: after its last holder or, if it is `frozen`, by an operator, who says why."""
 
     name: str
     available_at: datetime | None = None
     lock_delay_seconds: int = 0
     retry_after_ms: int | None = None
+    frozen: bool = False
+    frozen_prefix: str | None = None
+    reason: str | None = None
+
+
+class Freeze(NamedTuple):
+    """New claims of names that start with `prefix`, or of all if it is empty, are refused until then."""
+
+    id: int
+    prefix: str
+    reason: str
+    until: datetime
+    created_at: datetime | None = None
+    created_by: str | None = None
 
 
 class LockInfo(NamedTuple):
@@ -81,6 +97,9 @@ class LockInfo(NamedTuple):
     session_id_present: bool = False
     waiters: int = 0
     available_at: datetime | None = None
+    frozen: bool = False
+    frozen_prefix: str | None = None
+    reason: str | None = None
 
 
 class NameConflict(NamedTuple):
@@ -211,7 +230,7 @@ class NewToken(NamedTuple):
 
 Record = TypeVar(
     "Record", Holder, LockDelay, LockInfo, PreviousHolder, SessionInfo, WatchEvent, ElectionInfo, Entry, EntryInfo,
-    RunInfo, TokenInfo, NewToken,
+    RunInfo, TokenInfo, NewToken, Freeze,
 )  # fmt: skip
 
 
@@ -252,7 +271,7 @@ def parse(kind: type[Record], body: Any, **known: Any) -> Record:
     """The fields of `kind` that the body has; others are ignored. A body without the required ones is invalid."""
     content = {**expect(body), **known}
     fields: dict[str, Any] = {
-        field: parse_time(value) if field.endswith("_at") else tuple(value) if isinstance(value, list) else value
+        field: parse_time(value) if field.endswith(_TIMES) else tuple(value) if isinstance(value, list) else value
         for field in kind._fields
         if (value := content.get(field)) is not None
     }

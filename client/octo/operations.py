@@ -187,7 +187,10 @@ def _held(label: str, body: dict[str, Any]) -> errors.LockHeld:
     name = str(body.get("name") or label)
     if body["status"] == "delayed":
         delayed = models.parse(models.LockDelay, body, name=name)
-        return errors.LockDelayed(f"{name} stays closed for a while after its last holder.", name=name, delayed=delayed)
+        message = f"{name} stays closed for a while after its last holder."
+        if delayed.frozen:
+            message = f"{name} is frozen: {delayed.reason}."
+        return errors.LockDelayed(message, name=name, delayed=delayed)
     blocked = parse_blockers(body)
     held = models.parse(models.Holder, body, name=name)
     owner = f" by {held.owner}" if held.owner else ""

@@ -23,6 +23,7 @@ from locks.models import (
     BulkReleaseItem,
     Delivery,
     Event,
+    Freeze,
     Heartbeat,
     HoldBaseline,
     Invite,
@@ -227,6 +228,13 @@ class BulkReleaseItemAdmin(ReadOnlyAdmin):
 @admin.register(Snooze)
 class SnoozeAdmin(ReadOnlyAdmin):
     list_display = ("lock_name", "space", "fencing_token", "until", "person_name", "note")
+    list_select_related = ("space__team",)
+    ordering = ("-id",)
+
+
+@admin.register(Freeze)
+class FreezeAdmin(ReadOnlyAdmin):
+    list_display = ("id", "prefix", "space", "reason", "until", "actor_name", "ended_at")
     list_select_related = ("space__team",)
     ordering = ("-id",)
 

@@ -25,6 +25,7 @@ from locks.runs import kv
 # Bounds of retry_after_ms for a held lock: not later than its expiry, and often enough to notice a release.
 MAX_RETRY_MS = 5_000
 MIN_RETRY_MS = 100
+MAX_FROZEN_RETRY_MS = 30_000
 MAX_BLOCKED_BY = 100
 # Checked first, because most requests succeed.
 _SUCCESS = frozenset({Verdict.ACQUIRED, Verdict.RECOGNISED, Verdict.RENEWED, Verdict.RELEASED})
@@ -211,11 +212,25 @@ def acquired(
                 name=outcome.name,
                 available_at=outcome.available_at,
                 lock_delay_seconds=outcome.lock_delay_seconds or 0,
-                retry_after_ms=_ms(outcome.available_at, outcome.now),
+                retry_after_ms=_delay_ms(outcome.available_at, outcome),
                 waited_ms=waited_ms,
                 queue_position=position or UNSET,
+                **_freeze(outcome.freeze),
             )
     unreachable(outcome.verdict)
+
+
+def _delay_ms(available_at: datetime, outcome: results.Acquired | results.Claimed | results.AcquireAllRow) -> int:
+    """A freeze may be lifted before its end, so that is not waited for."""
+    remaining = _ms(available_at, outcome.now)
+    return remaining if outcome.freeze is None else min(remaining, MAX_FROZEN_RETRY_MS)
+
+
+def _freeze(freeze: results.Freeze | None) -> dict[str, Any]:
+    """The fields of a response that say that the name is frozen."""
+    if freeze is None:
+        return {}
+    return {"frozen": True, "frozen_prefix": freeze["prefix"], "reason": freeze["reason"]}
 
 
 def _blocked_by(outcome: results.Acquired) -> list[schemas.BlockingLease]:
@@ -227,11 +242,11 @@ def _blocked_by(outcome: results.Acquired) -> list[schemas.BlockingLease]:
     return msgspec.convert(leases, list[schemas.BlockingLease], from_attributes=True)
 
 
-def status_of(message: schemas.Acquired | schemas.Held | schemas.Delayed) -> int:
+def status_of(message: msgspec.Struct) -> int:
     return 409 if isinstance(message, schemas.Delayed) else 200
 
 
-def claimed(outcome: results.Claimed) -> schemas.Acquired | schemas.NoneFree:
+def claimed(outcome: results.Claimed) -> schemas.Acquired | schemas.NoneFree | schemas.Delayed:
     raise_api_error(outcome, scope="locks:write")
     match outcome.verdict:
         case Verdict.ACQUIRED | Verdict.RECOGNISED:
@@ -239,17 +254,37 @@ def claimed(outcome: results.Claimed) -> schemas.Acquired | schemas.NoneFree:
         case Verdict.HELD:
             available_at = outcome.available_at or outcome.now
             return schemas.NoneFree(retry_after_ms=retry_after_ms(available_at, outcome.now))
+        case Verdict.DELAYED:
+            assert outcome.available_at is not None
+            return schemas.Delayed(
+                name=outcome.name,
+                available_at=outcome.available_at,
+                lock_delay_seconds=0,
+                retry_after_ms=_delay_ms(outcome.available_at, outcome),
+                **_freeze(outcome.freeze),
+            )
     unreachable(outcome.verdict)
 
 
 def acquired_all(
     rows: list[results.AcquireAllRow], *, waited_ms: int | UnsetType = UNSET, position: int | None = None
-) -> schemas.AllAcquired | schemas.AllHeld:
+) -> schemas.AllAcquired | schemas.AllHeld | schemas.Delayed:
     verdict, now = rows[0].verdict, rows[0].now
     raise_api_error(next((row for row in rows if row.is_allowed is False), rows[0]), scope="locks:write")
     match verdict:
         case Verdict.ACQUIRED | Verdict.RECOGNISED:
             return schemas.AllAcquired(leases=[_granted(schemas.Lease, row) for row in rows])
+        case Verdict.DELAYED:
+            frozen = max((row for row in rows if row.freeze is not None), key=_available_at)
+            return schemas.Delayed(
+                name=frozen.name,
+                available_at=_available_at(frozen),
+                lock_delay_seconds=0,
+                retry_after_ms=_delay_ms(_available_at(frozen), frozen),
+                waited_ms=waited_ms,
+                queue_position=position or UNSET,
+                **_freeze(frozen.freeze),
+            )
         case Verdict.HELD:
             blocking = [row for row in rows if row.is_blocking]
             overlapping = msgspec.convert(rows[0].blocked_by or [], list[schemas.BlockingLease])
@@ -269,6 +304,11 @@ def acquired_all(
                 queue_position=position or UNSET,
             )
     unreachable(verdict)
+
+
+def _available_at(row: results.AcquireAllRow) -> datetime:
+    assert row.available_at is not None
+    return row.available_at
 
 
 def _blocker(row: results.AcquireAllRow) -> schemas.Blocker:
@@ -364,6 +404,9 @@ def lock(state: str, row: results.Inspected | results.Listed) -> schemas.Lock:
 def inspected(outcome: results.Inspected) -> schemas.Lock:
     raise_api_error(outcome, scope="locks:read")
     response = lock(outcome.verdict, outcome)
+    if outcome.freeze is not None:
+        response.frozen, response.reason = True, outcome.freeze["reason"]
+        response.frozen_prefix = outcome.freeze["prefix"]
     if outcome.acl is not None:
         response.acl = schemas.Acl(acquire=outcome.acl)
     if outcome.queue:

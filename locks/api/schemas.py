@@ -65,6 +65,15 @@ Milliseconds: TypeAlias = Annotated[int, Meta(ge=0)]
 QueuePosition: TypeAlias = Annotated[int, Meta(ge=1)]
 
 
+# Set if the name is frozen.
+Frozen: TypeAlias = Literal[True] | UnsetType
+FrozenPrefix: TypeAlias = (
+    Annotated[str, Meta(description="New claims of names that start with it are refused. Empty: of all names.")]
+    | UnsetType
+)
+FrozenReason: TypeAlias = Annotated[str, Meta(description="Why an operator froze it.")] | UnsetType
+
+
 class Acl(msgspec.Struct, kw_only=True):
     """Who may acquire the lock: `user:` and the name of a token, or `token:` and its public id."""
 
@@ -217,12 +226,15 @@ class BlockingLease(msgspec.Struct, kw_only=True):
 
 
 class Delayed(msgspec.Struct, kw_only=True, tag_field="status", tag="delayed"):
-    """The lock is not held, but in the cooldown that its last holder asked for."""
+    """The lock is not held, but in the cooldown that its last holder asked for, or an operator has frozen it."""
 
     name: str
     available_at: datetime
     lock_delay_seconds: LockDelay
     retry_after_ms: Milliseconds
+    frozen: Frozen = UNSET
+    frozen_prefix: FrozenPrefix = UNSET
+    reason: FrozenReason = UNSET
     waited_ms: Milliseconds | UnsetType = UNSET
     queue_position: QueuePosition | UnsetType = UNSET
 
@@ -322,6 +334,9 @@ class Lock(msgspec.Struct, kw_only=True):
     session_id_present: bool = False
     waiters: Annotated[int, Meta(ge=0)] = 0
     available_at: datetime | None = None
+    frozen: Frozen = UNSET
+    frozen_prefix: FrozenPrefix = UNSET
+    reason: FrozenReason = UNSET
     in_line: list[QueueEntry] | UnsetType = UNSET
     # For a single lock that has one.
     acl: Acl | UnsetType = UNSET

@@ -60,7 +60,7 @@ def defer_acquire_all(request: requests.AcquireAll, *, wait_seconds: float) -> D
         _count(waited, waited.result, name=None)
         show(waited.result)
         message = responses.acquired_all(waited.result, waited_ms=waited.waited_ms, position=waited.position)
-        return 200, _encode(message)
+        return responses.status_of(message), _encode(message)
 
     return DeferredResponse(resolve, content_type="application/json")
 

@@ -24,6 +24,9 @@ _ICONS: dict[str, str] = {
     EventKind.TOKEN_ISSUED: "key",
     EventKind.TOKEN_ROTATED: "key",
     EventKind.TOKEN_REVOKED: "key",
+    EventKind.EXTENDED: "held",
+    EventKind.FROZEN: "freeze",
+    EventKind.UNFROZEN: "freeze",
     EventKind.SNOOZED: "snooze",
     EventKind.SNOOZE_ENDED: "snooze",
     EventKind.BULK_RELEASE_STARTED: "force",
@@ -85,8 +88,12 @@ def describe_event(event: EventSummary | Event) -> str:
     held = f" after {humanize_ms(event.held_ms)}" if event.held_ms is not None else ""
     owner = isolate(event.owner)
     match event.kind:
+        case EventKind.ACQUIRED if event.actor_kind == ActorKind.USER and event.actor_name != event.owner:
+            return f"{event.actor_name} handed it over to {owner}"
         case EventKind.ACQUIRED:
-            return f"{owner} acquired it"
+            return f"{owner} {'reserved' if event.actor_kind == ActorKind.USER else 'acquired'} it"
+        case EventKind.EXTENDED:
+            return f"{owner} extended the reservation"
         case EventKind.RELEASED:
             return f"{owner} released it{held}"
         case EventKind.EXPIRED:
@@ -109,7 +116,12 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"{event.actor_name} exported the history"
     sentence = None
     if isinstance(event, Event):
-        sentence = describe_team_event(event) or _describe_bulk_release(event) or _describe_run(event)
+        sentence = (
+            describe_team_event(event)
+            or _describe_bulk_release(event)
+            or _describe_run(event)
+            or _describe_freeze(event)
+        )
     return sentence or f"{event.actor_name}: {humanize_kind(event.kind)}"
 
 
@@ -149,6 +161,19 @@ def _describe_run(event: Event) -> str | None:
     return None
 
 
+def _describe_freeze(event: Event) -> str | None:
+    prefix = (event.detail or {}).get("prefix")
+    names = f"names that start with {isolate(prefix)}" if prefix else "all names of the space"
+    match event.kind:
+        case EventKind.FROZEN:
+            return f"{event.actor_name} froze {names}"
+        case EventKind.UNFROZEN if event.actor_kind == ActorKind.SYSTEM and event.actor_name == "expiry":
+            return f"The freeze of {names} ended"
+        case EventKind.UNFROZEN:
+            return f"{event.actor_name} lifted the freeze of {names}"
+    return None
+
+
 def humanize_kind(kind: str) -> str:
     return kind.replace("_", " ")
 
@@ -174,7 +199,8 @@ def actor_label(event: Event) -> str:
         case ActorKind.TOKEN:
             return f"token {event.actor_name}"
         case ActorKind.SYSTEM:
-            return "system" if event.kind in (EventKind.EXPIRED, EventKind.SESSION_EXPIRED) else event.actor_name
+            ended_by_time = (EventKind.EXPIRED, EventKind.SESSION_EXPIRED, EventKind.UNFROZEN)
+            return "system" if event.kind in ended_by_time else event.actor_name
     return event.actor_name
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -13,6 +14,8 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from locks.dashboard.access import SpaceContext, current_user, visible_spaces
 from locks.dashboard.system.background_checks import problems
+from locks.models import Freeze
+from locks.services.freezes import in_force
 from locks.services.login_throttle import TooMany
 from locks.system_state.counters import counters
 
@@ -127,17 +130,30 @@ def page(
         "spaces": visible_spaces(current_user(request))[:MAX_SPACES],
         "active_page": active_page,
         "tabs": tabs(space_context, active_page=active_page),
+        "freezes": freezes_shown(space_context),
         "shortcuts": SHORTCUTS,
     }
     return render(request, template, {**context, **shared}, status=status)
 
 
+def freezes_shown(space_context: SpaceContext) -> list[Freeze]:
+    """For the banner. A space without any costs no query."""
+    if space_context.space.frozen_until is None:
+        return []
+    return list(in_force(space_context.space).annotate(now=Now()))
+
+
 def partial(request: HttpRequest, space_context: SpaceContext, template: str, context: dict[str, Any]) -> HttpResponse:
-    """A fragment of a page, for htmx. A refresh of the page brings the numbers in the navigation along."""
+    """A fragment of a page, for htmx. A refresh of the page brings the numbers in the navigation and the
+    banner along."""
     response = render(request, template, {**context, "space_context": space_context})
     if is_htmx_target(request, "live-content"):
-        badges = {"tabs": tabs(space_context, active_page=""), "is_partial": True}
-        response.content += render_to_string("layouts/badges.html", badges).encode()
+        shared = {
+            "tabs": tabs(space_context, active_page=""), "freezes": freezes_shown(space_context),
+            "space_context": space_context, "is_partial": True,
+        }  # fmt: skip
+        for shared_part in ("layouts/badges.html", "freezes/banner.html"):
+            response.content += render_to_string(shared_part, shared, request).encode()
     return response
 
 

@@ -11,6 +11,7 @@ from locks.dashboard.connect import views as connect
 from locks.dashboard.contention import views as contention
 from locks.dashboard.elections import views as elections
 from locks.dashboard.force_release import views as force_release
+from locks.dashboard.freezes import views as freezes
 from locks.dashboard.home import views as home
 from locks.dashboard.invites import views as invites
 from locks.dashboard.live import live
@@ -20,6 +21,7 @@ from locks.dashboard.namespaces import views as namespaces
 from locks.dashboard.now import views as now
 from locks.dashboard.owners import views as owners
 from locks.dashboard.reauthentication import views as reauthentication
+from locks.dashboard.reservations import views as reservations
 from locks.dashboard.runs import views as runs
 from locks.dashboard.social_accounts import views as social_accounts
 from locks.dashboard.spaces import views as spaces
@@ -128,6 +130,14 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/releases/<int:number>/stop", bulk_release.stop, name="stop-release"),
     path("<slug:team>/<slug:space>/snooze/<lock_name:name>", stuck.snooze, name="snooze"),
     path("<slug:team>/<slug:space>/end-snooze/<lock_name:name>", stuck.end_snooze, name="end-snooze"),
+    path("<slug:team>/<slug:space>/freeze", freezes.freeze, name="freeze"),
+    path("<slug:team>/<slug:space>/freeze/preview", freezes.preview, name="freeze-preview"),
+    path("<slug:team>/<slug:space>/freezes/<int:freeze_id>/lift", freezes.lift, name="lift-freeze"),
+    path("<slug:team>/<slug:space>/reserve", reservations.reserve, name="reserve-name"),
+    path("<slug:team>/<slug:space>/reserve/<lock_name:name>", reservations.reserve, name="reserve"),
+    path("<slug:team>/<slug:space>/extend/<lock_name:name>", reservations.extend, name="extend-reservation"),
+    path("<slug:team>/<slug:space>/hand-over/<lock_name:name>", reservations.hand_over, name="hand-over"),
+    path("<slug:team>/<slug:space>/release/<lock_name:name>", reservations.release, name="release-reservation"),
     # No lock name ends in the name of an operation, so this path is never that of a lock.
     path(
         "<slug:team>/<slug:space>/locks/<lock_name:name>/force-release",

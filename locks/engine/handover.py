@@ -54,8 +54,9 @@ def _end_and_hand_over(batch: Sequence[requests.EndAndHandOver]) -> Operation[li
 def handover_request(request: requests.Caller, name: str) -> requests.EndAndHandOver:
     """Ends the lease of the name only if it is over, and hands the lock over."""
     return requests.EndAndHandOver(
-        digest=request.digest, channel=request.channel, request_id=request.request_id, name=name
-    )
+        digest=request.digest, channel=request.channel, request_id=request.request_id, name=name,
+        space_id=request.space_id if isinstance(request, requests.Reserve) else None,
+    )  # fmt: skip
 
 
 def _serve_spaces(rows: Iterable[results.EndedAndHandedOver], names: Sequence[str] = ()) -> Operation[None]:

@@ -126,6 +126,11 @@ def set_acl(request: requests.SetAcl) -> Operation[results.AclSet]:
     return row  # type: ignore[no-any-return]  # rows are untyped
 
 
+def change_reservation(request: requests.ChangeReservation) -> Operation[results.ReservationChanged]:
+    (row,) = yield statements.CHANGE_RESERVATION, [encode(request)]
+    return row  # type: ignore[no-any-return]  # rows are untyped
+
+
 def claim_next(request: requests.ClaimNext) -> Operation[results.Claimed]:
     parameters = [encode(request)]
     row: results.Claimed

@@ -54,6 +54,29 @@ class Acquire(LeaseOptions):
     is_alone: bool = False
 
 
+class Reserve(Acquire, kw_only=True):
+    """By a person, the `owner`, who was authorised for the space before. There is no digest."""
+
+    user_id: int
+    space_id: int
+
+
+class ChangeReservation(msgspec.Struct, kw_only=True, frozen=True):
+    """By the person who has it, the actor: more time, or another owner."""
+
+    space_id: int
+    name: str
+    expected_fencing_token: int
+    actor_id: int
+    actor_name: str
+    extend_seconds: int | None = None
+    new_user_id: int | None = None
+    new_owner: str | None = None
+    channel: str = "web"
+    address: str | None = None
+    request_id: str | None = None
+
+
 class Check(Caller):
     """The caller's own leases, by their ids or their session, cover names and block none."""
 

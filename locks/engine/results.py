@@ -6,6 +6,9 @@ from uuid import UUID
 
 import msgspec
 
+# Why a free name is delayed, with `prefix`, `reason` and `until`; null if that is not a freeze.
+Freeze: TypeAlias = dict[str, str]
+
 
 class Acquired(msgspec.Struct):
     """If the verdict is `held` or `delayed`, the fields describe the current holder, and there is no lease id."""
@@ -32,6 +35,7 @@ class Acquired(msgspec.Struct):
     blocked_by: list[dict[str, Any]] | None = None
     # The entry in the queue, if the request waits.
     waiter_id: int | None = None
+    freeze: Freeze | None = None
 
 
 class Claimed(msgspec.Struct):
@@ -50,6 +54,7 @@ class Claimed(msgspec.Struct):
     max_metadata_length: int | None
     requests_per_second: int | None
     needs_handover: list[str] | None = None
+    freeze: Freeze | None = None
 
 
 class AcquireAllRow(msgspec.Struct):
@@ -76,6 +81,7 @@ class AcquireAllRow(msgspec.Struct):
     is_overlapped: bool = False
     blocked_by: list[dict[str, Any]] | None = None
     blocked_until: datetime | None = None
+    freeze: Freeze | None = None
 
 
 class Renewed(msgspec.Struct):
@@ -122,6 +128,16 @@ class Inspected(msgspec.Struct):
     space_id: int | None
     requests_per_second: int | None
     acl: list[str] | None
+    freeze: Freeze | None = None
+
+
+class ReservationChanged(msgspec.Struct):
+    verdict: str
+    name: str
+    fencing_token: int
+    owner: str | None
+    expires_at: datetime
+    now: datetime
 
 
 class AclSet(msgspec.Struct):

@@ -1,6 +1,7 @@
 from locks.models.browser_session import BrowserSession
 from locks.models.bulk_release import BulkRelease, BulkReleaseItem, BulkReleaseState, ItemOutcome
 from locks.models.event import ActorKind, Channel, Event, EventKind
+from locks.models.freeze import Freeze
 from locks.models.heartbeat import Heartbeat
 from locks.models.hold_baseline import HoldBaseline, StuckCount
 from locks.models.invite import Invite
@@ -32,6 +33,7 @@ __all__ = [
     "Event",
     "EventCursor",
     "EventKind",
+    "Freeze",
     "Heartbeat",
     "HoldBaseline",
     "Invite",

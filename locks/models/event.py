@@ -13,6 +13,7 @@ class EventKind(models.TextChoices):
     RELEASED = "released"
     EXPIRED = "expired"
     FORCE_RELEASED = "force_released"
+    EXTENDED = "extended"
     ACL_CHANGED = "acl_changed"
     SESSION_OPENED = "session_opened"
     SESSION_ENDED = "session_ended"
@@ -66,6 +67,8 @@ class EventKind(models.TextChoices):
     LAYER_CREATED = "layer_created"
     ACTOR_JOINED = "actor_joined"
     ACTOR_ENDED = "actor_ended"
+    FROZEN = "frozen"
+    UNFROZEN = "unfrozen"
     SNOOZED = "snoozed"
     SNOOZE_ENDED = "snooze_ended"
 

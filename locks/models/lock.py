@@ -26,7 +26,8 @@ class Lock(models.Model):
     # The holder. All of this is null while the lock is free.
     lease_id = models.UUIDField(null=True, editable=False)
     holder_id = models.TextField(null=True)
-    # No constraint: checking it on every acquire would write-lock the token's row. Tokens are never deleted.
+    # Null while a person holds the lock. No constraint: checking it on every acquire would write-lock the token's row.
+    # Tokens are never deleted.
     token = models.ForeignKey(
         Token, on_delete=models.DO_NOTHING, null=True, related_name="+", db_constraint=False, db_index=False
     )
@@ -91,7 +92,6 @@ class Lock(models.Model):
                 | Q(
                     lease_id__isnull=False,
                     holder_id__isnull=False,
-                    token__isnull=False,
                     owner__isnull=False,
                     ttl_seconds__gte=1,
                     acquired_at__isnull=False,
@@ -102,6 +102,11 @@ class Lock(models.Model):
                     available_at__isnull=True,
                 ),
                 name="lock_is_wholly_held_or_wholly_free",
+            ),
+            # A person has no session, and sends no idempotency key.
+            models.CheckConstraint(
+                condition=Q(token__isnull=False) | Q(session_id__isnull=True, idempotency_digest__isnull=True),
+                name="lock_session_and_key_are_of_a_token",
             ),
             models.CheckConstraint(
                 condition=Q(lock_delay_seconds__gte=0, lock_delay_seconds__lte=60),

@@ -103,6 +103,8 @@ class Space(models.Model):
     lock_policy = models.CharField(max_length=7, choices=LockPolicy, db_default=LockPolicy.WARN)
     # Until then requests may wait for names of namespaces. Without any, a release need not look for them.
     namespace_queue_until = models.DateTimeField(null=True, blank=True, editable=False)
+    # The latest end of the freezes of the space; null without any. See engine/sql/functions/freeze.sql.
+    frozen_until = models.DateTimeField(null=True, blank=True, editable=False)
     viewers_see_peer_values = models.BooleanField(
         db_default=False,
         default=False,

@@ -141,7 +141,8 @@ class WaitQueue:
             if is_blocked and entry.verdict == Verdict.IDEMPOTENCY_CONFLICT:
                 # With a waiter that has sent another request with the same key.
                 result.verdict, is_blocked = entry.verdict, False
-            cannot_wait = entry.verdict in (Verdict.QUEUE_FULL, Verdict.SUPERSEDED)
+            # Without a row the space is at its limit of names.
+            cannot_wait = entry.verdict in (Verdict.QUEUE_FULL, Verdict.SUPERSEDED, Verdict.ROW_MISSING)
             if not is_blocked or timer.remaining <= 0 or cannot_wait:
                 return WaitResult(result, timer.waited_ms, position)
 
@@ -161,7 +162,7 @@ class WaitQueue:
         while True:
             rows = await self._try_all(request, handed)
             handed = None
-            if rows[0].verdict != Verdict.HELD or timer.remaining <= 0:
+            if rows[0].verdict not in (Verdict.HELD, Verdict.DELAYED) or timer.remaining <= 0:
                 return WaitResult(rows, timer.waited_ms, position)
             names = [row.name for row in rows if row.is_blocking or row.is_overlapped]
             if not names:

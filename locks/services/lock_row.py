@@ -43,6 +43,8 @@ class LockRow:
     renewals: int | None
     # Bound to a session, with which it ends.
     in_session: bool
+    # A person holds it until its end, without renewals.
+    is_reserved: bool
     waiters: int
     now: datetime
 
@@ -79,6 +81,8 @@ class LockRow:
     @property
     def next_change_at(self) -> datetime | None:
         """When the state changes unless the lock does; the page refreshes then."""
+        if self.is_reserved:
+            return self.effective_expires_at
         if self.state is State.HELD and self.effective_expires_at is not None and self.effective_ttl is not None:
             return self.effective_expires_at - min(timedelta(seconds=30), timedelta(seconds=self.effective_ttl) / 3)
         return self.ends_at if self.state in (State.EXPIRING, State.COOLDOWN) else None

@@ -23,7 +23,7 @@ from locks.engine.operations import acquire, force_release
 from locks.events.history.rollup import UsageCounts, add_usage
 from locks.models import BulkRelease, Delivery, Event, Lock, Role, Space, Team, Token, User, Waiter
 from locks.models.token import PRESETS
-from locks.services import elections, invites, webhooks
+from locks.services import elections, freezes, invites, reservations, webhooks
 from locks.services.audit import Actor
 from locks.services.bulk_release import SelectedLock, confirm, prepare, release_next_chunk
 from locks.services.snooze import snooze
@@ -90,6 +90,12 @@ PAGES = (
     f"locks/{LONG_NAME}",
     f"locks/{LONG_NAME}/force-release",
     f"snooze/{LONG_NAME}",
+    "freeze",
+    "reserve",
+    f"reserve/{LONG_NAME[1:]}",
+    "locks/reserved",
+    "extend/reserved",
+    "hand-over/reserved",
     "releases",
     "releases/{prepared}",
     "releases/{done}",
@@ -139,8 +145,8 @@ def harbor(django_db_setup: None, django_db_blocker: Any) -> Iterator[RunningSer
 
 
 def create_long_texts(space: Space, person: User) -> None:
-    """Locks with texts of maximum length: one that is held, waited for, refused and snoozed, and others that were
-    force-released, singly and in bulk."""
+    """Locks with texts of maximum length: one that is held, waited for, refused, snoozed and frozen, others that were
+    force-released, singly and in bulk, and one that is reserved."""
     actor = Actor.of_user(person)
     presented = parse(issue(space, LONG_OWNER, *PRESETS["worker"]))
     assert presented is not None
@@ -176,6 +182,8 @@ def create_long_texts(space: Space, person: User) -> None:
     batch = prepare(space=space, user=person, selection_label="1 selected", locks=selected)
     confirm(batch=batch, actor=actor, reason=LONG_REASON, lock_delay_seconds=0)
     release_next_chunk(batch.pk)
+    reservations.reserve(actor=actor, space=space, name="reserved", reason=LONG_REASON, seconds=3600)
+    freezes.freeze(actor=actor, space=space, prefix=LONG_NAME, reason=LONG_REASON, duration=timedelta(hours=1))
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from locks.engine.execution import run
 from locks.engine.operations import acquire
 from locks.models import Event, Membership, Role, Scope, Session, Space, Team, Token, User
 from locks.models.team import RESERVED_SLUGS
-from locks.services import bulk_release, invites, snooze, tokens, webhooks
+from locks.services import bulk_release, freezes, invites, snooze, tokens, webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
 from tests.conftest import issue
@@ -45,6 +45,7 @@ class Fixtures:
     invite: int
     batch: int
     snoozed: int
+    freeze: int
     webhook: str
     delivery: str
     archived: str
@@ -76,6 +77,7 @@ def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
         space=space, lock_name=held.name, fencing_token=held.fencing_token, owner="worker", hours=1, note="",
         actor=actor,
     )  # fmt: skip
+    frozen = freezes.freeze(actor=actor, space=space, prefix="frozen/", reason="a test", duration=timedelta(hours=1))
     session = Session.objects.create(
         space=space, token=Token.objects.get(space=space, name="worker"), owner="worker", ttl_seconds=300,
         expires_at=timezone.now() + timedelta(minutes=5),
@@ -91,7 +93,7 @@ def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
         lease=str(held.lease_id), session=str(session.pk), token=plaintext.split("_")[1],
         event=Event.objects.get(space_id=space.pk, kind="acquired", lock_name=held.name).pk,
         team_event=Event.objects.get(team_id=team.pk, kind="invite_created").pk,
-        member=member.pk, invite=invite.pk, batch=batch.pk, snoozed=held.fencing_token,
+        member=member.pk, invite=invite.pk, batch=batch.pk, snoozed=held.fencing_token, freeze=frozen.pk,
         webhook=webhook.public_id, delivery=str(delivery.public_id), archived=archived.slug,
         run=sample.id, lead=sample.lead.plaintext,
     )  # fmt: skip

@@ -192,6 +192,15 @@ COMMANDS = (
         "octo run nightly --on-held skip -- ./report.sh", {"resource_required": False, "takes_command": True},
     ),
     Command(
+        "freeze", "freezes:freeze", "Close names to new claims for a while; `octo freeze list` lists what is closed",
+        (Argument("prefix", nargs="?", metavar="PREFIX", help="names that start with this (default: all of the space)"),
+         Argument("--reason", help="why; clients that are refused are told it"),
+         Argument("--for", dest="duration", type=_duration, metavar="TIME", help="until then: 30m, 2h")),
+        "octo freeze deploy/ --reason 'database migration' --for 2h\nocto freeze list",
+    ),
+    Command("unfreeze", "freezes:unfreeze", "Lift a freeze before its end",
+            (Argument("freeze_id", type=int, metavar="ID", help="as `octo freeze list` shows it"),), "octo unfreeze 7"),
+    Command(
         "claim-next", "locks:claim_next", "Acquire the first of several locks that is free",
         (*NAMES, *OPTIONS, *HOLDER), "octo claim-next issue-1842 issue-1843 --ttl 10m\nls queue | octo claim-next -",
     ),

@@ -193,7 +193,8 @@ def _one(lock: LockInfo) -> list[str]:
     if lock.status == "free":
         return [f"{lock.name} is free"]
     if lock.status == "delayed":
-        return [f"{lock.name} is free, and closed until {format_time(lock.available_at)}"]
+        frozen = f": frozen, {sanitize(lock.reason or '')}" if lock.frozen else ""
+        return [f"{lock.name} is free, and closed until {format_time(lock.available_at)}{frozen}"]
     lines = [lock.name, f"  Owner: {sanitize(lock.owner or lock.holder_id or '')}"]
     if lock.metadata:
         lines.append(f"  Metadata: {sanitize(lock.metadata)}")

@@ -145,8 +145,9 @@ def _describe(problem: errors.OctoError) -> tuple[str, dict[str, Any]]:
     facts: dict[str, Any] = {}
     title = str(problem)
     if isinstance(problem, errors.LockDelayed):
-        title = "Lock closed for a while"
+        title = "Lock frozen" if problem.delayed.frozen else "Lock closed for a while"
         facts = {"resource": problem.name, "available_at": format_time(problem.delayed.available_at)}
+        facts |= {"reason": problem.delayed.reason, "frozen_prefix": problem.delayed.frozen_prefix}
     elif isinstance(problem, errors.LockHeld):
         title = "Waited too long" if isinstance(problem, errors.LockTimeout) else "Lock conflict"
         facts = {"resource": problem.name}

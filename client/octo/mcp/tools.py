@@ -111,6 +111,7 @@ class Lease(TypedDict):
     holder_metadata: NotRequired[str | None]
     retry_after_ms: NotRequired[int | None]
     queue_position: NotRequired[int | None]
+    reason: NotRequired[str]
 
 
 class Renewed(TypedDict):
@@ -269,6 +270,9 @@ def _refused(refusal: errors.LockHeld) -> Lease:
     if isinstance(refusal, errors.LockDelayed):
         result["expires_at"] = format_time(refusal.delayed.available_at)
         result["retry_after_ms"] = refusal.delayed.retry_after_ms
+        if refusal.delayed.reason is not None:
+            # An operator has frozen the name.
+            result["reason"] = refusal.delayed.reason
     elif refusal.held is not None:
         held = refusal.held
         result["holder"] = held.owner

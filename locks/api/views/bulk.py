@@ -25,11 +25,10 @@ from locks.api.parsing import (
 )
 from locks.api.run_names import show_names, stored_name, visible_run_names
 from locks.api.usage_counters import usage_counters
-from locks.api.waiting import defer_acquire_all
+from locks.api.waiting import NOT_ACQUIRED, defer_acquire_all
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire_all, claim_next, listing, release, renew
-from locks.engine.verdicts import Verdict
 from locks.pagination import Moment, Text, encode
 
 _CLAIM_NEXT = decoder(schemas.ClaimNextBody)
@@ -59,9 +58,10 @@ class ClaimNextView(BulkView):
         tag="Many locks",
         scope="locks:write",
         body=schemas.ClaimNextBody,
-        responses={200: schemas.Acquired | schemas.NoneFree},
+        responses={200: schemas.Acquired | schemas.NoneFree, 409: schemas.Delayed},
         errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
+        description="`delayed` (409): none is free, and some that would be are frozen.",
         examples=[OpenApiExample("a backlog", {"names": ["issue-1842", "issue-1843"]}, request_only=True)],
     )
     def post(self, request: Request) -> HttpResponse:
@@ -74,7 +74,8 @@ class ClaimNextView(BulkView):
         )
         outcome = run(claim_next(claim))
         self.record_use(request, outcome)
-        return json_response(responses.claimed(outcome))
+        message = responses.claimed(outcome)
+        return json_response(message, status=responses.status_of(message))
 
 
 class AcquireAllView(BulkView):
@@ -84,11 +85,12 @@ class AcquireAllView(BulkView):
         tag="Many locks",
         scope="locks:write",
         body=schemas.AcquireAllBody,
-        responses={200: schemas.AllAcquired | schemas.AllHeld},
+        responses={200: schemas.AllAcquired | schemas.AllHeld, 409: schemas.Delayed},
         errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
         description="Two such requests cannot deadlock, whatever the order of their names. With `wait_seconds` the "
-        "request waits for one name after the other, and keeps its arrival time in each queue, until all are free.",
+        "request waits for one name after the other, and keeps its arrival time in each queue, until all are free. "
+        "`delayed` (409): one of the names is frozen.",
     )
     def post(self, request: Request) -> HttpResponse:
         body = self.body(request, _ACQUIRE_ALL)
@@ -99,13 +101,14 @@ class AcquireAllView(BulkView):
             **self.lease_options(request, body),
         )
         rows = run(acquire_all(acquire_request))
-        if body.wait_seconds and rows[0].verdict == Verdict.HELD:
+        if body.wait_seconds and rows[0].verdict in NOT_ACQUIRED:
             self.record_use(request, rows[0], waits=True)
             return defer_acquire_all(acquire_request, wait_seconds=body.wait_seconds)
         self.record_use(request, rows[0])
         usage_counters.count(rows[1:])
         show_names(rows[1:], presented(request).digest)
-        return json_response(responses.acquired_all(rows))
+        message = responses.acquired_all(rows)
+        return json_response(message, status=responses.status_of(message))
 
 
 class RenewAllView(BulkView):

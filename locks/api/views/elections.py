@@ -24,7 +24,7 @@ from locks.api.errors import ApiError, Code, invalid_input, unreachable
 from locks.api.lease_options import idempotency
 from locks.api.openapi_hooks import EventStream, describe
 from locks.api.parsing import check_text, decoder, parse_body
-from locks.api.responses import raise_api_error, renew_after_ms
+from locks.api.responses import MAX_FROZEN_RETRY_MS, raise_api_error, renew_after_ms
 from locks.async_responses import LoopStreamingResponse, Receive, Send
 from locks.engine import requests, results
 from locks.engine.operations import acquire, inspect, release, renew
@@ -342,6 +342,9 @@ def _campaigned(room: str, outcome: results.Acquired) -> schemas.Leads | schemas
         assert outcome.available_at is not None
         wait_ms = int((outcome.available_at - outcome.now).total_seconds() * 1000)
         details = "The room is closed for a while after its leader was removed. Try again after Retry-After."
+        if outcome.freeze is not None:
+            details = f"Elections are frozen: {outcome.freeze['reason']}. Try again after Retry-After."
+            wait_ms = min(wait_ms, MAX_FROZEN_RETRY_MS)
         raise ApiError(503, Code.UNAVAILABLE, details, retry_after_ms=max(1, wait_ms))
     assert outcome.owner is not None
     leader = schemas.Leader(

@@ -34,8 +34,9 @@ class AcquireView(LockApiView):
         errors=(404, 409, 410),
         parameters=[NAME, IDEMPOTENCY_KEY],
         description="`acquired`: start the work. `held`: another holder has the lock; retry later. `delayed` (409): "
-        "the lock is in the cooldown after its last lease. With `wait_seconds` the request waits in the queue, first "
-        "come, first served, until the lock is acquired or the wait times out.",
+        "the lock is in the cooldown after its last lease, or frozen by an operator (`frozen`, with the reason). "
+        "With `wait_seconds` the request waits in the queue, first come, first served, until the lock is acquired or "
+        "the wait times out.",
         examples=[
             OpenApiExample("a deploy", {"ttl_seconds": 60, "metadata": "host=runner-7 build=1842"}, request_only=True)
         ],

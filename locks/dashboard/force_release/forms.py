@@ -25,18 +25,17 @@ class ForceReleaseForm(forms.Form):
     )
     typed_name = forms.CharField(widget=forms.TextInput(IDENTIFIER))
 
-    def __init__(self, *args: Any, name: str, must_type_name: bool, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, name: str, must_type_name: bool, is_reserved: bool, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._name = name
         if must_type_name:
-            self.fields["typed_name"].label = format_html(
-                'The holder is still heartbeating. Type <span class="name">{}</span> to continue', name
-            )
+            why = "A person has reserved it." if is_reserved else "The holder is still heartbeating."
+            self.fields["typed_name"].label = format_html('{} Type <span class="name">{}</span> to continue', why, name)
         else:
             del self.fields["typed_name"]
 
     def clean_typed_name(self) -> str:
         typed: str = self.cleaned_data["typed_name"]
         if typed != self._name:
-            raise forms.ValidationError("Type the name exactly as shown: the holder is still heartbeating.")
+            raise forms.ValidationError("Type the name exactly as shown: the lock is in use.")
         return typed

@@ -33,7 +33,7 @@ def force_release(request: HttpRequest, space_context: SpaceContext, name: str) 
         return response
     form = ForceReleaseForm(
         request.POST or None, initial={"fencing_token": lock.fencing_token},
-        name=name, must_type_name=bool(lock.is_heartbeating),
+        name=name, must_type_name=bool(lock.is_heartbeating), is_reserved=lock.is_reserved,
     )  # fmt: skip
     if not lock.is_live:
         shown_token = form.data.get("fencing_token") if form.is_bound else None

@@ -61,6 +61,11 @@ def has_history(*, space: Space, name: str) -> bool:
     return Event.objects.filter(space_id=space.pk, lock_name=name).exists()
 
 
+def is_known(*, space: Space, name: str) -> bool:
+    """Whether the lock has a page."""
+    return find_lock(space=space, name=name) is not None or has_history(space=space, name=name)
+
+
 def ended_holds(
     *, space: Space, name: str, since: datetime | None = None, cursor: TimeCursor | None = None, limit: int
 ) -> list[Hold]:

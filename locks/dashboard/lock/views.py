@@ -4,15 +4,16 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from locks.dashboard.access import SpaceContext, space_required
+from locks.dashboard.access import SpaceContext, current_user, space_required
 from locks.dashboard.lock.ownership_timeline import MAX_HOLDS, SPANS, ownership_timeline
 from locks.dashboard.lock.queries import HOLDS, ended_holds, find_lock, has_history, overlaps, percentiles
-from locks.dashboard.rendering import is_htmx_target, page, partial
+from locks.dashboard.rendering import freezes_shown, is_htmx_target, page, partial
 from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import waiters_of
 from locks.engine.names import canonical_filter
 from locks.pagination import TimeCursor, decode_or_none
 from locks.runs.queries import run_of_lock
+from locks.services.reservations import is_reserved_by
 from locks.services.stuck import find_stuck
 
 
@@ -42,6 +43,10 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
         "reasons": describe_reasons(stuck) if stuck else [],
         "now": now,
         "max_hold_ends_at": row.max_hold_ends_at(space) if row else None,
+        "is_own_reservation": row is not None
+        and row.is_reserved
+        and is_reserved_by(current_user(request), space=space, name=name),
+        "freeze": next((freeze for freeze in freezes_shown(space_context) if name.startswith(freeze.prefix)), None),
         "waiters": waiters_of(space=space, names=[name])[name] if row and row.waiters else [],
         "blocked_by": [overlap for overlap in overlapping if overlap.kind == "lease"],
         "blocks": [overlap for overlap in overlapping if overlap.kind == "waiter"] if row and row.is_live else [],

@@ -45,11 +45,12 @@ owner AS (
 SELECT
     owner.owner, owner.holder_id, owner.in_session, owner.holding, owner.overdue, owner.heartbeating, owner.waiting,
     owner.last_heartbeat_at, owner.since, token.name AS token_name,
-    owner.token_id IN (SELECT id FROM octo_invalid_token WHERE space_id = %(space_id)s) AS token_is_invalid,
+    coalesce(owner.token_id IN (SELECT id FROM octo_invalid_token WHERE space_id = %(space_id)s), false) AS token_is_invalid,
     count(*) OVER () AS total,
     statement_timestamp() AS now
 FROM owner
-JOIN octo_token AS token ON token.id = owner.token_id
+-- A person who has reserved a lock has no token.
+LEFT JOIN octo_token AS token ON token.id = owner.token_id
 WHERE %(search)s = '' OR owner.owner ILIKE octo_contains_pattern(%(search)s) OR token.name ILIKE octo_contains_pattern(%(search)s)
 ORDER BY
     CASE WHEN %(sort)s = 'silent' THEN owner.holding + owner.overdue = 0 END,

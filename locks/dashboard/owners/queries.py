@@ -60,7 +60,8 @@ class Owner:
     waiting: int
     last_heartbeat_at: datetime | None
     since: datetime | None
-    token_name: str
+    # None for a person who has reserved a lock.
+    token_name: str | None
     token_is_invalid: bool
     total: int
     now: datetime

@@ -26,17 +26,21 @@
 -- guard of the space, before any row is locked, and looks for other names that overlap. A plain name is not passed to it.
 --
 -- A request that waits (`wait_ms`) and does not get the lock has its place in the queue with this statement, by its arrival
--- (`queue_seq`); the verdict is `waiting`. enqueue.sql says why no later request gets the lock first, and marks the lock.
+-- (`queue_seq`); the verdict is `waiting`. enqueue.sql says why no later request gets the lock first, and marks the lock. A
+-- frozen name without a row gets one there, since a lock without a row is never handed over.
 --
 -- Access lists. The snapshot is enough to refuse a token, but not to let it in: octo_state_under_acl checks the locked row again.
 -- A list that the request brings is set with the lease and stays after it.
+--
+-- Persons. A request with a `user_id` reserves the lock for a person, who was authorised for `space_id` before: the lease has no
+-- token. See octo_reserve_auth.
 --
 -- In all CTEs the plain columns are the lease that is asked for and the held_ columns the one that the lock has. Every
 -- CTE carries what the later ones need: planned for few requests, joins between them would be nested loops.
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.request_id, request.channel, request.address, request.name, request.metadata,
-        request.lock_delay_seconds, request.server_id, request.wait_ms, request.queue_seq, request.acl,
+        request.lock_delay_seconds, request.server_id, request.wait_ms, request.queue_seq, request.acl, request.user_id,
         CASE WHEN coalesce(request.ephemeral, NOT auth.octostore_compatibility) OR auth.is_actor THEN auth.session_id END
             AS bound_session_id,
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
@@ -48,10 +52,17 @@ WITH auth AS MATERIALIZED (
         index int, digest text, request_id text, channel text, address inet,
         name text COLLATE "C", ttl_seconds int, metadata text, owner text, lock_delay_seconds int,
         session_id uuid, ephemeral boolean, idempotency_digest text, request_digest text, is_alone boolean, server_id uuid,
-        wait_ms bigint, queue_seq bigint, acl text[]
+        wait_ms bigint, queue_seq bigint, acl text[], user_id bigint, space_id bigint
     )
-    CROSS JOIN LATERAL octo_acquire_auth(
-        request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
+    CROSS JOIN LATERAL (
+        SELECT * FROM octo_acquire_auth(
+            request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id)
+        WHERE request.user_id IS NULL
+        UNION ALL
+        SELECT * FROM octo_reserve_auth(
+            request.user_id, request.space_id, request.owner, request.ttl_seconds, request.metadata)
+        WHERE request.user_id IS NOT NULL
+    ) AS auth
 ),
 snapshot AS MATERIALIZED (
     SELECT
@@ -59,11 +70,11 @@ snapshot AS MATERIALIZED (
         auth.session_id, auth.bound_session_id, auth.idempotency_digest, auth.request_digest, auth.token_id,
         auth.public_id, auth.token_name, auth.space_id, auth.team_id, auth.max_hold_seconds,
         auth.octostore_compatibility, auth.space_is_full, auth.conflict, auth.owner, auth.ttl_seconds,
-        auth.session_expires_at, auth.acl, lock.*
+        auth.session_expires_at, auth.acl, auth.user_id, lock.*
     FROM auth
     CROSS JOIN LATERAL octo_lock_snapshot(
         auth.space_id, auth.name, auth.token_id, auth.session_id, auth.idempotency_digest,
-        auth.octostore_compatibility, NULL) AS lock
+        auth.octostore_compatibility, NULL, auth.frozen_until) AS lock
     WHERE auth.refusal IS NULL
 ),
 -- The same columns, with the lock as it is now.
@@ -74,14 +85,17 @@ locked AS MATERIALIZED (
         snapshot.request_digest, snapshot.token_id, snapshot.public_id, snapshot.token_name, snapshot.space_id,
         snapshot.team_id, snapshot.max_hold_seconds, snapshot.octostore_compatibility, snapshot.space_is_full,
         snapshot.conflict, snapshot.owner, snapshot.ttl_seconds, snapshot.session_expires_at, snapshot.acl,
+        snapshot.user_id,
         lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner, lock.metadata,
         lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest, lock.lock_delay_seconds,
         lock.session_id, lock.last_waiter_id,
         octo_effective_expiry(lock.expires_at, lock.bound_session_id),
-        octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds),
+        octo_open_at(
+            octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds), snapshot.active_freeze),
         octo_state_under_acl(
             snapshot.state, lock.acl, snapshot.acl, snapshot.token_id,
-            lock.idempotency_digest = snapshot.idempotency_digest)
+            lock.idempotency_digest = snapshot.idempotency_digest),
+        snapshot.active_freeze
     FROM snapshot
     JOIN octo_lock AS lock ON lock.id = snapshot.lock_id
     WHERE snapshot.state IN ('open', 'recognised')
@@ -204,7 +218,7 @@ recorded AS (
         SELECT * FROM octo_grant_event(
             now, team_id, space_id, name, granted.fencing_token, granted.owner, granted.holder_id, granted.metadata,
             granted.token_id, token_name, channel, granted.address, request_id,
-            CASE WHEN granted.acl IS NOT NULL THEN jsonb_build_object('acl', granted.acl) END)
+            CASE WHEN granted.acl IS NOT NULL THEN jsonb_build_object('acl', granted.acl) END, granted.user_id)
     ) AS event
     ORDER BY granted.index, event.fencing_token
 ),
@@ -225,6 +239,7 @@ new_waiter AS MATERIALIZED (
         FROM auth
         JOIN decision USING (index)
         WHERE auth.wait_ms IS NOT NULL AND decision.verdict IN ('held', 'delayed', 'needs_handover')
+          AND decision.lock_id IS NOT NULL
         ORDER BY auth.index
     ) AS in_order
 ),
@@ -276,7 +291,8 @@ SELECT
     auth.requests_per_second,
     CASE WHEN decision.verdict IN ('held', 'blocked') AND auth.namespaces ? octo_namespace(auth.name)
          THEN coalesce(decision.conflict -> 'blocked_by', '[]') END AS blocked_by,
-    new_waiter.waiter_id
+    new_waiter.waiter_id,
+    CASE WHEN decision.verdict = 'delayed' THEN decision.active_freeze END AS active_freeze
 FROM auth
 CROSS JOIN finish
 LEFT JOIN decision USING (index)

@@ -13,6 +13,8 @@
 -- of the leases if the others are free, and is not changed otherwise. Names that may have waiters, and leases that seem
 -- to have ended with their session, get `needs_handover` as in acquire.sql; they are the ones that `is_blocking`.
 --
+-- If one of the names is frozen (functions/freeze.sql), the verdict is `delayed`.
+--
 -- Names of namespaces are granted only if no other name overlaps (`conflict`, see functions/namespaces.sql). It is not looked
 -- for if the snapshot shows all names as recognised; if one of those has ended meanwhile, the verdict is `retry`.
 WITH auth AS MATERIALIZED (
@@ -53,7 +55,7 @@ snapshot AS MATERIALIZED (
     CROSS JOIN requested
     CROSS JOIN LATERAL octo_lock_snapshot(
         auth.space_id, requested.name, auth.token_id, auth.session_id, auth.idempotency_digest,
-        auth.octostore_compatibility, auth.handed_lease_id) AS lock
+        auth.octostore_compatibility, auth.handed_lease_id, auth.frozen_until) AS lock
     WHERE (SELECT verdict IS NULL FROM refusal)
 ),
 blocked AS MATERIALIZED (
@@ -61,6 +63,7 @@ blocked AS MATERIALIZED (
         count(*) FILTER (WHERE state IN ('held', 'delayed', 'needs_handover', 'not_listed')) > 0 AS by_others,
         count(*) FILTER (WHERE state = 'needs_handover') > 0 AS needs_handover,
         count(*) FILTER (WHERE state = 'not_listed') > 0 AS not_listed,
+        count(*) FILTER (WHERE state = 'delayed' AND active_freeze IS NOT NULL) > 0 AS by_freeze,
         count(*) FILTER (WHERE state = 'open') AS to_acquire,
         count(*) = count(lock_id) AS all_have_rows,
         coalesce(bool_and(state = 'recognised'), false) AS all_recognised
@@ -101,8 +104,10 @@ locked AS MATERIALIZED (
         lock.owner, lock.metadata, lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest,
         lock.session_id, lock.last_waiter_id, lock.acl, snapshot.state AS snapshot_state,
         octo_effective_expiry(lock.expires_at, lock.bound_session_id) AS effective_expires_at,
-        octo_available_at(
-            lock.available_at, octo_effective_expiry(lock.expires_at, lock.bound_session_id), lock.lock_delay_seconds
+        octo_open_at(
+            octo_available_at(
+                lock.available_at, octo_effective_expiry(lock.expires_at, lock.bound_session_id), lock.lock_delay_seconds),
+            snapshot.active_freeze
         ) AS available_at
     FROM snapshot
     JOIN octo_lock AS lock ON lock.id = snapshot.lock_id
@@ -223,6 +228,7 @@ SELECT
         WHEN conflict.conflict ->> 'verdict' = 'names_overlap' THEN 'names_overlap'
         WHEN conflict.conflict ->> 'verdict' IN ('held', 'delayed') THEN 'held'
         WHEN blocked.needs_handover THEN 'needs_handover'
+        WHEN blocked.by_freeze THEN 'delayed'
         WHEN blocked.by_others THEN 'held'
         WHEN conflict.conflict IS NOT NULL THEN 'needs_handover'
         WHEN room.is_full AND verdict.verdict IS NULL THEN 'space_full'
@@ -255,7 +261,8 @@ SELECT
     auth.requests_per_second,
     coalesce((SELECT names ? requested.name FROM overlapped), false) AS is_overlapped,
     conflict.conflict -> 'blocked_by' AS blocked_by,
-    (conflict.conflict ->> 'available_at')::timestamptz AS blocked_until
+    (conflict.conflict ->> 'available_at')::timestamptz AS blocked_until,
+    CASE WHEN snapshot.state = 'delayed' THEN snapshot.active_freeze END AS active_freeze
 FROM auth
 CROSS JOIN refusal
 LEFT JOIN conflict ON true

@@ -14,6 +14,9 @@
 -- Names that may have waiters, and those whose lease seems to have ended with its session, are not acquired: the verdict is
 -- `needs_handover`, end_and_hand_over.sql decides them, and the request is tried again.
 --
+-- Frozen names (functions/freeze.sql) are passed over. If no name is open and some are frozen, the verdict is `delayed`, with
+-- the first of those.
+--
 -- Names of namespaces that overlap with others are passed over (`blocked`, see functions/namespaces.sql).
 WITH auth AS MATERIALIZED (
     SELECT
@@ -25,7 +28,7 @@ WITH auth AS MATERIALIZED (
         decode(request.request_digest, 'hex') AS request_digest,
         auth.token_id, auth.public_id, auth.token_name, auth.space_id, auth.team_id, auth.max_ttl_seconds,
         auth.max_hold_seconds, auth.max_metadata_length, auth.requests_per_second, auth.space_is_full, auth.namespaces,
-        auth.owner,
+        auth.owner, auth.frozen_until,
         auth.ttl_seconds,
         forbidden.name AS forbidden_name,
         CASE
@@ -60,12 +63,13 @@ snapshot AS MATERIALIZED (
     SELECT
         requested.index, requested.name, lock.lock_id, lock.held_fencing_token, lock.held_lease_id, lock.held_owner,
         lock.held_metadata, lock.held_acquired_at, lock.held_expires_at, lock.held_request_digest, lock.available_at,
+        lock.active_freeze,
         CASE WHEN lock.state = 'recognised' THEN lock.state
              ELSE coalesce((SELECT names FROM blocked) ->> requested.name, lock.state) END AS state
     FROM auth
     CROSS JOIN json_array_elements_text(auth.names) WITH ORDINALITY AS requested (name, index)
     CROSS JOIN LATERAL octo_lock_snapshot(
-        auth.space_id, requested.name, auth.token_id, NULL, auth.idempotency_digest, false, NULL) AS lock
+        auth.space_id, requested.name, auth.token_id, NULL, auth.idempotency_digest, false, NULL, auth.frozen_until) AS lock
     WHERE coalesce(auth.refusal, 'key_in_use') = 'key_in_use'
 ),
 needs_handover AS MATERIALIZED (
@@ -188,13 +192,14 @@ SELECT
         WHEN auth.refusal = 'key_in_use' THEN coalesce(recognised.verdict, 'retry')
         WHEN auth.refusal IS NOT NULL THEN auth.refusal
         WHEN granted.expires_at > clock_timestamp() THEN 'acquired'
-        WHEN open.name IS NULL THEN 'held'
+        WHEN open.name IS NULL THEN CASE WHEN frozen.name IS NULL THEN 'held' ELSE 'delayed' END
         WHEN (SELECT is_full FROM room) THEN 'space_full'
         ELSE 'retry'
     END AS verdict,
     CASE
         WHEN auth.refusal = 'key_in_use' THEN recognised.name
         WHEN auth.refusal IS NOT NULL THEN auth.forbidden_name
+        WHEN open.name IS NULL AND recognised.name IS NULL THEN frozen.name
         ELSE coalesce(granted.name, recognised.name, CASE WHEN open.lock_id IS NOT NULL THEN open.name END)
     END AS name,
     coalesce(granted.lease_id, recognised.held_lease_id) AS lease_id,
@@ -209,9 +214,13 @@ SELECT
     auth.max_ttl_seconds,
     auth.max_metadata_length,
     auth.requests_per_second,
-    needs_handover.names AS needs_handover
+    needs_handover.names AS needs_handover,
+    CASE WHEN open.name IS NULL THEN frozen.active_freeze END AS active_freeze
 FROM auth
 CROSS JOIN needs_handover
 LEFT JOIN granted ON true
 LEFT JOIN recognised ON true
 LEFT JOIN (SELECT lock_id, name FROM snapshot WHERE state = 'open' ORDER BY index LIMIT 1) AS open ON true
+LEFT JOIN (
+    SELECT name, active_freeze FROM snapshot WHERE state = 'delayed' AND active_freeze IS NOT NULL ORDER BY index LIMIT 1
+) AS frozen ON true

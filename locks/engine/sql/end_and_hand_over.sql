@@ -23,6 +23,8 @@
 -- locked, and looks for other names that overlap. `spaces_to_serve` are the spaces, of the whole statement, in which requests
 -- for other names may be next. Such a request has no digest, and all of a batch are for one space.
 --
+-- Freezes (functions/freeze.sql). A frozen name is not handed over: its waiters keep their places, as in a cooldown.
+--
 -- A lease that is handed over is like any other, except that it expires soon unless it is claimed (claim_handover.sql).
 --
 -- Lock order, in every statement: locks by (space, name), then sessions by id, then waiters. A statement that waits for a
@@ -129,6 +131,7 @@ state AS MATERIALIZED (
     SELECT
         locked.*, clock.now, space.team_id, space.archived_at,
         space.namespaces ? octo_namespace(locked.name) AS is_namespaced,
+        octo_freeze_of(space.id, space.frozen_until, locked.name) IS NOT NULL AS is_frozen,
         least(locked.expires_at, session.ended_at, session.expires_at) AS effective_expires_at,
         session.ended_at AS session_ended_at, session.expires_at AS session_expires_at,
         -- It was bound after the snapshot, to a session that is newer than the snapshot.
@@ -211,7 +214,7 @@ ended AS MATERIALIZED (
 free_lock AS MATERIALIZED (
     SELECT
         id, space_id, name, now, team_id, archived_at, fencing_token, last_waiter_id, delay_seconds, has_ended, acl,
-        is_namespaced, NOT is_namespaced OR next_waiter_id IS NOT NULL AS may_be_handed,
+        is_namespaced, is_frozen, NOT is_namespaced OR next_waiter_id IS NOT NULL AS may_be_handed,
         last_waiter_id IS NOT NULL OR next_waiter_id IS NOT NULL OR EXISTS (
             SELECT FROM octo_waiter AS waiter
             WHERE waiter.space_id = outcome.space_id AND waiter.name = outcome.name AND waiter.handed_lease_id IS NULL
@@ -241,7 +244,7 @@ handover AS MATERIALIZED (
              THEN free_lock.now + interval '700 milliseconds' + interval '1 millisecond' * (
                  SELECT count(*) - 1 FROM free_lock AS other WHERE other.may_have_waiters) END AS expires_at
     FROM (
-        SELECT *, may_have_waiters AND coalesce(available_at <= now, true) AS is_open FROM free_lock
+        SELECT *, may_have_waiters AND NOT is_frozen AND coalesce(available_at <= now, true) AS is_open FROM free_lock
     ) AS free_lock
     LEFT JOIN LATERAL octo_hand_to_first_waiter(
         CASE WHEN free_lock.is_open AND free_lock.may_be_handed THEN free_lock.space_id END, free_lock.name, free_lock.now,

@@ -18,8 +18,9 @@
 -- back (`is_requeue`) takes nothing from a retry: the verdict is `superseded`.
 --
 -- A name of a namespace (functions/namespaces.sql) can be waited for although it is free, if another name that overlaps is
--- not. The space is marked, so that the release of any name of its namespaces looks for waiters. A name without a row has
--- to get one first: the verdict is `row_missing`.
+-- not. The space is marked, so that the release of any name of its namespaces looks for waiters. A frozen name
+-- (functions/freeze.sql) can be waited for too. If such a name has no row, it has to get one first: the verdict is
+-- `row_missing`.
 WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.name, request.server_id, request.wait_ms, request.queue_seq, request.waiter_id,
@@ -30,7 +31,8 @@ WITH auth AS MATERIALIZED (
         decode(request.idempotency_digest, 'hex') AS idempotency_digest,
         decode(request.request_digest, 'hex') AS request_digest,
         auth.owner, auth.ttl_seconds, auth.token_id, auth.space_id, space.max_waiters_per_name, space.max_waiters,
-        auth.namespaces ? octo_namespace(request.name) AS is_namespaced
+        auth.namespaces ? octo_namespace(request.name) AS is_namespaced,
+        octo_freeze_of(auth.space_id, auth.frozen_until, request.name) AS active_freeze
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, request_id text, channel text, address inet, name text COLLATE "C", ttl_seconds int,
         metadata text, owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean,
@@ -53,7 +55,9 @@ snapshot AS MATERIALIZED (
 locked AS MATERIALIZED (
     SELECT
         snapshot.index, lock.expires_at, lock.last_waiter_id,
-        octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds) AS available_at,
+        octo_open_at(
+            octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds), snapshot.active_freeze
+        ) AS available_at,
         lock.token_id = snapshot.token_id AND lock.idempotency_digest = snapshot.idempotency_digest AS is_own,
         octo_acl_allows(lock.acl, snapshot.token_id) AS is_listed
     FROM snapshot
@@ -218,7 +222,9 @@ marked_space AS (
 )
 SELECT
     request.index,
-    coalesce(decision.verdict, CASE WHEN auth.is_namespaced THEN 'row_missing' ELSE 'retry' END) AS verdict,
+    coalesce(
+        decision.verdict,
+        CASE WHEN auth.is_namespaced OR auth.active_freeze IS NOT NULL THEN 'row_missing' ELSE 'retry' END) AS verdict,
     coalesce(placed.new_id, decision.entry_id) AS waiter_id,
     CASE
         WHEN placed.index IS NOT NULL THEN placed.new_seq

@@ -1,11 +1,11 @@
 -- Names that requests wait for at this server process although they are free: a lease expired, alone or with its session, was
--- not claimed, or a lock delay is over. They have to be handed over. A row without a name is a space in which a name of a
--- namespace that is waited for here may be next (namespace_handovers.sql).
+-- not claimed, or a lock delay or a freeze is over. They have to be handed over. A row without a name is a space in which a
+-- name of a namespace that is waited for here may be next (namespace_handovers.sql).
 --
 -- $1 is the server process. A lock whose row is locked by another transaction is skipped.
 SELECT lock.space_id, lock.name
 FROM (
-    SELECT DISTINCT waiter.space_id, waiter.name
+    SELECT DISTINCT waiter.space_id, waiter.name, space.frozen_until
     FROM octo_waiter AS waiter
     JOIN octo_space AS space ON space.id = waiter.space_id
     WHERE waiter.server_id = $1::uuid AND waiter.handed_lease_id IS NULL
@@ -15,6 +15,7 @@ CROSS JOIN LATERAL (
     SELECT octo_lock.space_id, octo_lock.name
     FROM octo_lock
     WHERE octo_lock.space_id = queue.space_id AND octo_lock.name = queue.name
+      AND octo_freeze_of(queue.space_id, queue.frozen_until, queue.name) IS NULL
       AND coalesce(
           octo_available_at(
               octo_lock.available_at, octo_effective_expiry(octo_lock.expires_at, octo_lock.bound_session_id),

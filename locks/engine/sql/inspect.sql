@@ -1,7 +1,7 @@
 -- Inspect: the state of each name, one row for each request of the batch, in its order. Changes nothing.
 --
 -- $1 is a JSON array of requests.Inspect. A lease that has ended, by its own expiry or with its session, is free whether
--- or not the sweep has recorded it. On OctoStore's terms a lock in its delay is free.
+-- or not the sweep has recorded it. A free name that is frozen is `delayed`. On OctoStore's terms both are free.
 SELECT
     auth.index,
     CASE
@@ -9,6 +9,7 @@ SELECT
         WHEN lock.effective_expires_at > clock.now THEN 'held'
         WHEN octo_available_at(lock.available_at, lock.effective_expires_at, lock.lock_delay_seconds) > clock.now
              AND NOT auth.octostore_compatibility THEN 'delayed'
+        WHEN auth.active_freeze IS NOT NULL AND NOT auth.octostore_compatibility THEN 'delayed'
         ELSE 'free'
     END AS verdict,
     auth.name,
@@ -20,7 +21,9 @@ SELECT
     lock.renewed_at,
     lock.effective_expires_at AS expires_at,
     lock.session_id IS NOT NULL AS session_id_present,
-    octo_available_at(lock.available_at, lock.effective_expires_at, lock.lock_delay_seconds) AS available_at,
+    octo_open_at(
+        octo_available_at(lock.available_at, lock.effective_expires_at, lock.lock_delay_seconds), auth.active_freeze
+    ) AS available_at,
     CASE WHEN lock.last_waiter_id IS NOT NULL OR auth.has_namespace_queue THEN (
         SELECT count(*)::int FROM octo_waiter
         WHERE octo_waiter.space_id = auth.space_id AND octo_waiter.name = auth.name
@@ -39,11 +42,12 @@ SELECT
     clock.now,
     auth.space_id,
     auth.requests_per_second,
-    lock.acl
+    lock.acl,
+    auth.active_freeze
 FROM (
     SELECT
         request.index, request.name, auth.space_id, auth.octostore_compatibility, auth.requests_per_second,
-        auth.has_namespace_queue, auth.refusal
+        auth.has_namespace_queue, auth.refusal, octo_freeze_of(auth.space_id, auth.frozen_until, request.name) AS active_freeze
     FROM json_to_recordset($1::json) AS request (index int, digest text, name text)
     CROSS JOIN LATERAL octo_auth(request.digest, 'locks:read', request.name) AS auth
 ) AS auth

@@ -29,6 +29,9 @@ QUERY_COUNTS = {
     "connect": SHELL + 1,
     "system": SHELL + 1,  # the count of this space
     "force-release": SHELL + 1,
+    "freeze": SHELL + 2,  # held and free names that it would touch
+    "reserve": SHELL + 1,
+    "reserve a name": SHELL,
     "tokens": SHELL + 1,
     "tokens, history": SHELL + 1,
     "issue a token": SHELL + 2,  # the clock, the locks its prefixes match

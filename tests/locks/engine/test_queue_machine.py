@@ -1,10 +1,12 @@
-"""Sessions and queues, through any sequence of events that Hypothesis can think of.
+"""Sessions, queues and freezes, through any sequence of events that Hypothesis can think of.
 
 One live holder, rising fencing tokens, first come first served among the waiters that are present, no lock handed over
-twice, and no lock free while a request waits. Time passes in steps of 100 s; leases and sessions last 150 or 250 s.
+twice, no frozen lock granted, and no other free while a request waits. Time passes in steps of 100 s; leases and
+sessions last 150 or 250 s.
 """
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import count
 from uuid import UUID
 
@@ -26,7 +28,9 @@ from locks.engine.handover import dequeue, hand_over_free_names, hand_over_names
 from locks.engine.maintenance import sweep, sweep_sessions
 from locks.engine.results import LockKey
 from locks.events.history.verification import verify
-from locks.models import Space, Team
+from locks.models import Freeze, Space, Team
+from locks.services import freezes
+from locks.services.audit import Actor
 from tests.conftest import issue
 from tests.locks.engine.conftest import Engine
 from tests.locks.engine.test_waiting import WaitingServer
@@ -78,6 +82,7 @@ class LinesAndSessions(RuleBasedStateMachine):
         self.now = 0
         self.locks = {name: Lock() for name in NAMES}
         self.sessions: list[Session] = []
+        self.frozen: dict[str, Freeze] = {}
         self.servers: list[WaitingServer] = []
         for _ in range(2):
             self.a_server_starts()
@@ -101,10 +106,11 @@ class LinesAndSessions(RuleBasedStateMachine):
         lock.highest_token = lease.fencing_token
 
     def served(self, *names: str) -> None:
-        """These names were handed over: each free one has gone to the first waiter that is present."""
+        """These names were handed over: each free one has gone to the first waiter that is present. Of a frozen one
+        all keep their places."""
         expected = {}
         for name in names:
-            if not self.is_held(name):
+            if not self.is_held(name) and name not in self.frozen:
                 queue = self.locks[name].queue
                 first = next((entry for entry in queue if self.is_present(entry)), None)
                 if first is None:
@@ -167,6 +173,9 @@ class LinesAndSessions(RuleBasedStateMachine):
         if was_held:
             assert answer.verdict == "held"
             return
+        if name in self.frozen:
+            assert answer.verdict == "delayed"
+            return
         self.served(name)
         assert answer.verdict == ("held" if has_waiters else "acquired")
         if answer.verdict == "acquired":
@@ -181,6 +190,7 @@ class LinesAndSessions(RuleBasedStateMachine):
             self.locks[name].queue.append(QueueEntry(enqueued.waiter_id, server, session, ttl))
             if enqueued.is_free:
                 assert not self.is_held(name)
+                assert name not in self.frozen
                 run(hand_over_names([LockKey(self.space.pk, name)]))
                 self.served(name)
         else:
@@ -227,12 +237,26 @@ class LinesAndSessions(RuleBasedStateMachine):
     @rule()
     def look(self):
         """By each server, for whatever its own requests wait for."""
-        waited_for = [name for name in NAMES if any(self.is_present(entry) for entry in self.locks[name].queue)]
+        waited_for = [
+            name
+            for name in NAMES
+            if name not in self.frozen and any(self.is_present(entry) for entry in self.locks[name].queue)
+        ]
         for server in self.servers:
             run(hand_over_free_names(server.id))
         self.served(*waited_for)
         for name in waited_for:
             assert self.engine.inspect(name).verdict == "held"
+
+    @rule(name=names)
+    def freeze_or_lift(self, name):
+        actor = Actor.of_shell()
+        if name in self.frozen:
+            freezes.lift(actor=actor, space=self.space, freeze_id=self.frozen.pop(name).pk)
+            self.look()
+        else:
+            day = timedelta(days=1)
+            self.frozen[name] = freezes.freeze(actor=actor, space=self.space, prefix=name, reason="", duration=day)
 
     @rule()
     def a_server_starts(self):

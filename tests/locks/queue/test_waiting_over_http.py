@@ -18,6 +18,8 @@ from locks.engine.execution import run
 from locks.engine.handover import HEARTBEAT_TIMEOUT_SECONDS, enqueue
 from locks.models import Event, Lock, ServerProcess, Space, StatsMinute, Team, Waiter
 from locks.models.token import PRESETS
+from locks.services import freezes
+from locks.services.audit import Actor
 from tests import database
 from tests.conftest import issue
 from tests.fault_proxy import FaultProxy
@@ -164,6 +166,24 @@ def test_a_delay_is_waited_for(lock):
     lock.release(lease["lease_id"], name="closed")
     status, answer = lock.waits("patient", "closed").answer()
     assert (status, answer["status"]) == (200, "acquired")
+
+
+def test_waiters_of_a_frozen_name_are_served_when_the_freeze_is_lifted(lock, place):
+    """One that was held, and one that was never used; alone and with others."""
+    freeze = {"actor": Actor.of_shell(), "space": place[2]}
+    frozen = freezes.freeze(**freeze, prefix=lock.name, reason="ice", duration=timedelta(hours=1))
+    first, second = lock.enqueue("first"), lock.enqueue("second")
+    new = lock.enqueue("third", "-new")
+    both = lock.acquire_all("-a", "-b", wait_seconds=50, owner="fourth")
+    until(lambda: Waiter.objects.filter(name__startswith=lock.name).count() == 4)
+    lock.release()
+    assert lock.acquire()["frozen"]
+    assert [waiter.owner for waiter in lock.waiters().order_by("queue_seq")] == ["first", "second"]
+    freezes.lift(**freeze, freeze_id=frozen.pk)
+    answers = [request.answer()[1] for request in (first, new, both)]
+    assert [answer["status"] for answer in answers] == ["acquired"] * 3
+    lock.release(answers[0]["lease_id"])
+    assert second.answer()[1]["status"] == "acquired"
 
 
 def test_a_retry_takes_over(lock):

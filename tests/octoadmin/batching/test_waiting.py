@@ -2,8 +2,12 @@
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
+from locks.models import Space
+from locks.services import freezes
+from locks.services.audit import Actor
 from tests.polling import until
 from tests.servers import Response, RunningServer
 
@@ -26,7 +30,9 @@ def masked(answer: Response) -> tuple[int, dict[str, str], bytes]:
     return answer.status, {k.lower(): v for k, v in answer.headers.items() if k.lower() not in own}, content
 
 
-def test_waiting_acquires_get_the_same_response_on_both_paths(server: RunningServer, worker_token: str) -> None:
+def test_waiting_acquires_get_the_same_response_on_both_paths(
+    server: RunningServer, worker_token: str, space: Space
+) -> None:
     def ask(path: str, name: str, **body: Any) -> Response:
         return server.api(worker_token).call("POST", f"/locks/{path}-{name}/acquire{QUERY[path]}", body)
 
@@ -41,17 +47,22 @@ def test_waiting_acquires_get_the_same_response_on_both_paths(server: RunningSer
         leases[path] = ask(path, "busy", owner="runner-7").json()["lease_id"]
         shut = ask(path, "shut", lock_delay_seconds=60).json()
         api.call("POST", f"/locks/{shut['name']}/release", {"lease_id": shut["lease_id"]})
+        freezes.freeze(
+            actor=Actor.of_shell(), space=space, prefix=f"{path}-frozen", reason="ice", duration=timedelta(hours=1)
+        )
     with ThreadPoolExecutor(8) as pool:
         timed_out = {path: pool.submit(ask, path, "busy", wait_seconds=1) for path in QUERY}
         cooling_down = {path: pool.submit(ask, path, "shut", wait_seconds=1) for path in QUERY}
+        frozen = {path: pool.submit(ask, path, "frozen", wait_seconds=1) for path in QUERY}
         for path in QUERY:
             until(lambda path=path: api.call("GET", f"/locks/{path}-busy").json()["waiters"] == 1)
         assert counted("waiting", "2xx") == 0
-        for answers in (timed_out, cooling_down):
+        for answers in (timed_out, cooling_down, frozen):
             assert masked(answers["batched"].result()) == masked(answers["django"].result())
         assert timed_out["batched"].result().json()["queue_position"] == 1
         assert cooling_down["batched"].result().status == 409
-        assert (counted("waiting", "2xx"), counted("waiting", "4xx")) == (2, 2)
+        assert frozen["batched"].result().json()["reason"] == "ice"
+        assert (counted("waiting", "2xx"), counted("waiting", "4xx")) == (2, 4)
         handed = {path: pool.submit(ask, path, "busy", wait_seconds=30, metadata="mine") for path in QUERY}
         for path, lease_id in leases.items():
             until(lambda path=path: api.call("GET", f"/locks/{path}-busy").json()["waiters"] == 1)
@@ -61,5 +72,5 @@ def test_waiting_acquires_get_the_same_response_on_both_paths(server: RunningSer
     assert counted("waiting", "2xx") == 4
     scraped = server.api().call("GET", "/metrics").content.decode()
     (seconds,) = re.findall(r'octoadmin_request_seconds_sum{kind="waiting"} (\S+)', scraped)
-    # Four of them waited for a second.
-    assert float(seconds) > 3.9
+    # Six of them waited for a second.
+    assert float(seconds) > 5.9

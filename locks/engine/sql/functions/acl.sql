@@ -12,9 +12,10 @@ LANGUAGE sql STABLE PARALLEL SAFE COST 20 AS $$
     )
 $$;
 
--- Whether a token may acquire a lock with this access list. Inlined, so that a lock without one costs one comparison.
+-- Whether a token may acquire a lock with this access list. Inlined, so that a lock without one costs one comparison. A person,
+-- without a token, may: operators decide about access lists.
 CREATE FUNCTION octo_acl_allows(acl text[], token bigint) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT acl IS NULL OR octo_acl_includes(acl, token)
+    SELECT acl IS NULL OR token IS NULL OR octo_acl_includes(acl, token)
 $$;
 
 -- The state of a locked row for a request that wants to acquire it, by the access list that the row has now: `not_listed` if it

@@ -5,15 +5,16 @@ SELECT
     actor_name, channel, address, request_id, reason, held_ms, recorded_late_ms, detail
 FROM octo_event;
 
--- The entry for a lease that was granted to a token.
+-- The entry for a lease that was granted to a token, or to a person.
 CREATE FUNCTION octo_grant_event(
     at timestamptz, team_id bigint, space_id bigint, name text, fencing_token bigint, owner text, holder_id text,
     metadata text, token_id bigint, token_name text, channel text, address inet, request_id text,
-    detail jsonb DEFAULT NULL
+    detail jsonb DEFAULT NULL, user_id bigint DEFAULT NULL
 ) RETURNS SETOF octo_event_entry LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
         at, 'acquired', team_id, space_id, name COLLATE "C", fencing_token, owner, holder_id, metadata, token_id,
-        'token', token_id, token_name, channel, address, request_id, NULL::text, NULL::bigint, NULL::bigint, detail
+        CASE WHEN user_id IS NULL THEN 'token' ELSE 'user' END, coalesce(user_id, token_id), token_name,
+        channel, address, request_id, NULL::text, NULL::bigint, NULL::bigint, detail
 $$;
 
 -- The entry for a lease that has ended: `kind` is expired, released or force_released. A lease expires without an actor.

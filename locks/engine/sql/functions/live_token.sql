@@ -22,7 +22,8 @@ SELECT
     -- The servers count once a second; an older count does not limit.
     coalesce(usage.live_locks >= space.max_live_locks
              AND usage.counted_at > clock_timestamp() - interval '3 seconds', false) AS space_is_full,
-    coalesce(usage.events >= space.max_events, false) AS history_is_full
+    coalesce(usage.events >= space.max_events, false) AS history_is_full,
+    space.frozen_until
 FROM octo_token AS token
 JOIN octo_space AS space ON space.id = token.space_id
 LEFT JOIN octo_space_usage AS usage ON usage.space_id = space.id

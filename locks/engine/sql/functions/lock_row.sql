@@ -9,6 +9,7 @@ SELECT
     coalesce(lock.available_at, lock.effective_expires_at + lock.lock_delay_seconds * interval '1 second') AS available_at,
     lock.renewals,
     lock.bound_session_id IS NOT NULL AS in_session,
+    lock.lease_id IS NOT NULL AND lock.token_id IS NULL AS is_reserved,
     (
         SELECT count(*) FROM octo_queued_waiter AS waiter
         WHERE waiter.space_id = lock.space_id AND waiter.name = lock.name

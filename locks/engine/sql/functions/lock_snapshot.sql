@@ -4,22 +4,23 @@
 --   not_listed      the lock has an access list that does not include the token
 --   held            held by another
 --   needs_handover  the lease seems to have ended with its session, or requests may be waiting for the free lock
---   delayed         free, but its lock delay is not over
+--   delayed         free, but its lock delay is not over, or the name is frozen (freeze.sql)
 --   open            free
 CREATE FUNCTION octo_lock_snapshot(
     space bigint, name text, token bigint, session uuid, idempotency_digest bytea,
-    octostore_compatibility boolean, handed_lease_id uuid
+    octostore_compatibility boolean, handed_lease_id uuid, frozen_until timestamptz
 ) RETURNS TABLE (
     lock_id bigint, held_fencing_token bigint, held_lease_id uuid, held_holder_id text, held_token_id bigint,
     held_owner text, held_metadata text, held_acquired_at timestamptz, held_expires_at timestamptz,
     held_idempotency_digest bytea, held_request_digest bytea, held_delay_seconds int, held_session_id uuid,
-    last_waiter_id bigint, effective_expires_at timestamptz, available_at timestamptz, state text
+    last_waiter_id bigint, effective_expires_at timestamptz, available_at timestamptz, state text, active_freeze jsonb
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT
         lock.id, lock.fencing_token, lock.lease_id, lock.holder_id, lock.token_id, lock.owner, lock.metadata,
         lock.acquired_at, lock.expires_at, lock.idempotency_digest, lock.request_digest, lock.lock_delay_seconds,
         lock.session_id, lock.last_waiter_id, lock.effective_expires_at,
-        octo_available_at(lock.available_at, lock.effective_expires_at, lock.lock_delay_seconds),
+        octo_open_at(
+            octo_available_at(lock.available_at, lock.effective_expires_at, lock.lock_delay_seconds), frozen.active_freeze),
         CASE
             WHEN lock.effective_expires_at > clock_timestamp() THEN
                 CASE
@@ -36,6 +37,7 @@ CREATE FUNCTION octo_lock_snapshot(
             WHEN lock.effective_expires_at IS DISTINCT FROM lock.expires_at THEN 'needs_handover'
             WHEN octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds) > clock_timestamp()
                 THEN 'delayed'
+            WHEN frozen.active_freeze IS NOT NULL THEN 'delayed'
             WHEN lock.last_waiter_id IS NOT NULL THEN 'needs_handover'
             -- A request that joins the queue while the row is locked has its place before the row says so.
             WHEN EXISTS (
@@ -44,8 +46,12 @@ CREATE FUNCTION octo_lock_snapshot(
                   AND octo_waiter.handed_lease_id IS NULL
             ) THEN 'needs_handover'
             ELSE 'open'
-        END
-    FROM (SELECT) AS request
+        END,
+        frozen.active_freeze
+    FROM (
+        SELECT octo_freeze_of(
+            octo_lock_snapshot.space, octo_lock_snapshot.frozen_until, octo_lock_snapshot.name) AS active_freeze
+    ) AS frozen
     LEFT JOIN LATERAL (
         SELECT
             octo_lock.*,

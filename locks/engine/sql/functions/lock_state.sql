@@ -9,6 +9,8 @@
 -- covers timer jitter and the request itself; it is less than the sixth of the TTL between the advised renewal and the state
 -- `expiring`, so a lock is late before it is expiring.
 --
+-- A lease that a person has reserved, without a token, is not renewed: it is never late, and never `expiring`.
+--
 -- `severity` orders the states by urgency: 1 overdue, 2 expiring (less than 30 s and less than a third of its time left, so
 -- a renewal was missed), 3 cooldown, 4 held, 5 free. The first comparison decides nearly every row.
 CREATE VIEW octo_lock_state AS
@@ -17,7 +19,7 @@ SELECT
     CASE
         WHEN effective_expires_at > statement_timestamp() + interval '30 seconds' THEN 4
         WHEN effective_expires_at > statement_timestamp() + effective_ttl * interval '1 second' / 3 THEN 4
-        WHEN effective_expires_at > statement_timestamp() THEN 2
+        WHEN effective_expires_at > statement_timestamp() THEN CASE WHEN token_id IS NULL THEN 4 ELSE 2 END
         WHEN coalesce(available_at, effective_expires_at + lock_delay_seconds * interval '1 second')
              > statement_timestamp() THEN 3
         WHEN lease_id IS NOT NULL THEN 1
@@ -28,6 +30,7 @@ FROM (
     SELECT
         *,
         last_heartbeat_at + effective_ttl * CASE
+            WHEN token_id IS NULL THEN interval '1 second'
             WHEN ends_with_session THEN interval '1 second' / 3 + interval '0.1 seconds'
             ELSE interval '0.5 seconds' + interval '0.1 seconds'
         END AS heartbeat_due_at

@@ -49,7 +49,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     ) AS overlapping (low, high, covers)
 $$;
 
--- The requests that wait in a space and can be handed a lock, by the rules of octo_hand_to_first_waiter.
+-- The requests that wait in a space and can be handed a lock, by the rules of octo_hand_to_first_waiter. Those that wait for a
+-- frozen name keep their places, but overlap with none: names that are not frozen need not wait for the end of the freeze.
 CREATE FUNCTION octo_present_waiters(space bigint) RETURNS SETOF octo_waiter LANGUAGE sql STABLE AS $$
     SELECT waiter.*
     FROM octo_waiter AS waiter
@@ -69,6 +70,7 @@ CREATE FUNCTION octo_present_waiters(space bigint) RETURNS SETOF octo_waiter LAN
           SELECT lock.acl FROM octo_lock AS lock WHERE lock.space_id = waiter.space_id AND lock.name = waiter.name
       ), waiter.token_id)
       AND (waiter.session_id IS NULL OR octo_session_ends_at(waiter.session_id) > clock_timestamp())
+      AND octo_freeze_of(space.id, space.frozen_until, waiter.name) IS NULL
 $$;
 
 -- The locks in these ranges that are not free: with a lease, live or not, or in their cooldown. `ends_at` is the end of the

@@ -12,6 +12,8 @@ WITH hold AS MATERIALIZED (
     LEFT JOIN octo_hold_baseline AS baseline
         ON baseline.lock_id = lock.id AND baseline.fencing_token = lock.fencing_token
     WHERE lock.lease_id IS NOT NULL
+      -- A person decides how long a reservation takes.
+      AND lock.token_id IS NOT NULL
       AND lock.acquired_at < statement_timestamp() - interval '1 minute'
       AND baseline.lock_id IS NULL
     LIMIT $1::int
@@ -32,7 +34,7 @@ computed AS (
         FROM (
             SELECT held_ms FROM octo_event
             WHERE octo_event.space_id = hold.space_id AND octo_event.lock_name = hold.name
-              AND octo_event.kind = 'released' AND octo_event.at <= hold.acquired_at
+              AND octo_event.kind = 'released' AND octo_event.token_id IS NOT NULL AND octo_event.at <= hold.acquired_at
             ORDER BY octo_event.at DESC, octo_event.id DESC
             LIMIT 30
         ) AS latest
