@@ -86,7 +86,7 @@ PAGES: list[Page] = [
     *pages("live", access=Access.MEMBERS_ONLY),
     *pages("runs", access=Access.MEMBERS),
     *pages("run", access=Access.MEMBERS, arguments=ONE),
-    *pages("tokens", "team-page", "system", "activity-new-count", "tree", access=Access.MEMBERS),
+    *pages("tokens", "team-page", "system", "activity-new-count", "names", access=Access.MEMBERS),
     *pages("activity-export", access=Access.MEMBERS, method="POST", form={"format": "csv"}),
     *pages("event", access=Access.MEMBERS, arguments={"event_id": "{event}"}),
     *pages("lock", access=Access.MEMBERS, arguments=NAMED),

@@ -11,17 +11,18 @@ from locks.engine.names import canonical_filter
 from locks.models import Space
 
 MAX_TEXT = 256
-MAX_OPEN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
     """A subclass has a text field for each parameter. `CHOICES` lists the allowed values of some; `NARROWING` names
-    those that leave rows out, `NAMES` those that are names of locks, and whether only their beginnings."""
+    those that leave rows out, `NAMES` those that are names of locks, and whether only their beginnings.
+    At most `MAX_OPEN` rows are open at a time."""
 
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {}
     NARROWING: ClassVar[tuple[str, ...]] = ()
     NAMES: ClassVar[Mapping[str, bool]] = {}
+    MAX_OPEN: ClassVar[int] = 5
 
     page: int = 1
     # The keys of the rows whose details are open.
@@ -30,7 +31,7 @@ class Filters:
     @classmethod
     def of(cls, query: QueryDict) -> Self:
         texts = {field.name: cls._text(query, field.name, field.default) for field in fields(cls)}
-        return cls(**{**texts, "page": parse_page(query), "open": tuple(query.getlist("open"))[:MAX_OPEN]})
+        return cls(**{**texts, "page": parse_page(query), "open": tuple(query.getlist("open"))[: cls.MAX_OPEN]})
 
     @classmethod
     def _text(cls, query: QueryDict, name: str, default: Any) -> Any:
@@ -51,7 +52,7 @@ class Filters:
         return any(getattr(self, name) for name in self.NARROWING)
 
     def toggle(self, key: str) -> tuple[str, ...]:
-        """`open` with the row opened or closed; at most MAX_OPEN rows are open."""
+        """`open` with the row opened or closed; the oldest of too many is closed."""
         if key in self.open:
             return tuple(one for one in self.open if one != key)
-        return (*self.open, key)[-MAX_OPEN:]
+        return (*self.open, key)[-self.MAX_OPEN :]

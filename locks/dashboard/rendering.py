@@ -42,6 +42,7 @@ class Page:
 # In the order of the tabs. A new page is a line here, a path in urls.py and a symbol in layouts/icons.html.
 PAGES: tuple[Page, ...] = (
     Page(key="now", label="Now", icon="now", shortcut="n"),
+    Page(key="names", label="Names", icon="names", shortcut="b"),
     Page(key="owners", label="Owners", icon="people", shortcut="o"),
     Page(key="runs", label="Runs", icon="runs", shortcut="r"),
     Page(key="stuck", label="Stuck", icon="stuck", shortcut="s", badge=lambda space_context: space_context.stuck),

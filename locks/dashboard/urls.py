@@ -16,6 +16,7 @@ from locks.dashboard.invites import views as invites
 from locks.dashboard.live import live
 from locks.dashboard.lock import views as lock
 from locks.dashboard.mfa import views as mfa
+from locks.dashboard.names import views as names
 from locks.dashboard.namespaces import views as namespaces
 from locks.dashboard.now import views as now
 from locks.dashboard.owners import views as owners
@@ -27,7 +28,6 @@ from locks.dashboard.stuck import views as stuck
 from locks.dashboard.system import views as system
 from locks.dashboard.team import views as team
 from locks.dashboard.tokens import views as tokens
-from locks.dashboard.tree import views as tree
 from locks.dashboard.webhooks import views as webhooks
 
 
@@ -108,7 +108,7 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/team/limits", spaces.limits, name="limits"),
     path("<slug:team>/<slug:space>/team/namespaces", namespaces.namespaces, name="namespaces"),
     path("<slug:team>/<slug:space>/team/namespaces/preview", namespaces.preview, name="namespaces-preview"),
-    path("<slug:team>/<slug:space>/tree", tree.tree, name="tree"),
+    path("<slug:team>/<slug:space>/names", names.names, name="names"),
     path("<slug:team>/<slug:space>/team/archive", spaces.archive, name="archive-space"),
     path("<slug:team>/<slug:space>/team/restore/<slug:archived>", spaces.restore, name="restore-space"),
     path("<slug:team>/<slug:space>/connect", connect.connect, name="connect"),

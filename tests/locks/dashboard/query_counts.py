@@ -42,6 +42,7 @@ QUERY_COUNTS = {
     "webhooks": SHELL + 1,
     "a webhook": SHELL + 3,  # the webhook, its deliveries, their attempts
     "namespaces": SHELL + 1,  # held leases that overlap
-    "tree": SHELL + 1,
+    "names": SHELL + 1,
+    "names, folders open": SHELL + 1,
     "limits": SHELL + 3,  # the space as it is stored, what is held, what is used
 }

@@ -85,7 +85,8 @@ def webhook(space):
         ("a webhook", "webhooks/{webhook}", {}),
         ("limits", "team/limits", {}),
         ("namespaces", "team/namespaces", {}),
-        ("tree", "tree", {}),
+        ("names", "names", {}),
+        ("names, folders open", "names?open=run:&open=layer:", {}),
     ],
 )
 def test_pages_run_a_fixed_number_of_queries(
