@@ -67,7 +67,7 @@ SHORTCUTS: tuple[tuple[str, str], ...] = (
     ("/", "search"),
     ("j k", "next and previous row"),
     ("Enter", "open the row"),
-    ("x", "select the row"),
+    ("x", "select the row; Shift and a click select a range"),
     ("p", "pause and resume live updates"),
     ("g l", "go to the last lock you viewed, or search for one"),
     ("?", "this help"),

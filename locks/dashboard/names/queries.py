@@ -23,7 +23,7 @@ class NamesFilters(Filters):
 
     NARROWING = ("prefix",)
     NAMES = {"prefix": True}
-    MAX_OPEN = 20
+    LISTS = {"open": 20}
 
     prefix: str = ""
     start: str = ""
