@@ -19,6 +19,7 @@ from locks.dashboard.mfa import views as mfa
 from locks.dashboard.names import views as names
 from locks.dashboard.namespaces import views as namespaces
 from locks.dashboard.now import views as now
+from locks.dashboard.owner import views as owner
 from locks.dashboard.owners import views as owners
 from locks.dashboard.reauthentication import views as reauthentication
 from locks.dashboard.runs import views as runs
@@ -27,7 +28,9 @@ from locks.dashboard.spaces import views as spaces
 from locks.dashboard.stuck import views as stuck
 from locks.dashboard.system import views as system
 from locks.dashboard.team import views as team
+from locks.dashboard.timeline import views as timeline
 from locks.dashboard.tokens import views as tokens
+from locks.dashboard.waits import views as waits
 from locks.dashboard.webhooks import views as webhooks
 
 
@@ -113,7 +116,11 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/team/restore/<slug:archived>", spaces.restore, name="restore-space"),
     path("<slug:team>/<slug:space>/connect", connect.connect, name="connect"),
     path("<slug:team>/<slug:space>/system", system.system, name="system"),
+    path("<slug:team>/<slug:space>/timeline", timeline.timeline, name="timeline"),
+    path("<slug:team>/<slug:space>/waits", waits.waits, name="waits"),
     path("<slug:team>/<slug:space>/owners", owners.owners, name="owners"),
+    # In the query string: the name of an owner may have any characters.
+    path("<slug:team>/<slug:space>/owner", owner.owner, name="owner"),
     path("<slug:team>/<slug:space>/runs", runs.runs, name="runs"),
     path("<slug:team>/<slug:space>/runs/<uuid:run_id>", runs.run, name="run"),
     path("<slug:team>/<slug:space>/runs/<uuid:run_id>/export", runs.export, name="export-run"),

@@ -8,6 +8,7 @@ from typing import Any
 from locks.dashboard.database import fetch
 from locks.dashboard.event_text import EventSummary, recent_events
 from locks.dashboard.filters import Filters
+from locks.dashboard.origins import Origin, origins_of
 from locks.dashboard.page_number import LAST_PAGE
 from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import QueuedWaiter, waiters_of
@@ -86,6 +87,7 @@ class Row:
     # None while the details are closed.
     recent_events: list[EventSummary] | None
     waiters: list[QueuedWaiter]
+    origin: Origin | None
 
     @property
     def is_stuck(self) -> bool:
@@ -169,10 +171,12 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
         locks = fetch("now/lock_list", LockRow, page)
         groups = [None] * len(locks)
     shown = locks[:ROWS]
-    open_names = [lock.name for lock in shown if str(lock.id) in filters.open]
+    opened = [lock for lock in shown if str(lock.id) in filters.open]
+    open_names = [lock.name for lock in opened]
     stuck = find_stuck(space=space, lock_ids=[lock.id for lock in shown])
     events = recent_events(space=space, names=open_names)
     waiters = waiters_of(space=space, names=open_names)
+    origins = origins_of(space=space, lock_ids=[lock.id for lock in opened])
     return LockList(
         rows=[
             Row(
@@ -182,6 +186,7 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
                 toggled=filters.toggle(str(lock.id)),
                 recent_events=events.get(lock.name),
                 waiters=waiters.get(lock.name, []),
+                origin=origins.get(lock.id),
             )
             for lock, group in zip(shown, groups[:ROWS], strict=True)
         ],
