@@ -9,8 +9,8 @@ MAX_USER_AGENT = 256
 
 
 class TokenClient(models.Model):
-    """Written at most once a minute, beside the last use of the token, and not with the lease: a row for each acquire would
-    cost the statement that matters most. So of two programs at one address the one that was seen last is shown."""
+    """Written at most once a minute, beside the last use of the token. It is not stored with each lease, which would
+    make acquire slower; so of two programs at one address, the one that was seen last is shown."""
 
     token = models.ForeignKey(Token, on_delete=models.CASCADE, related_name="clients", db_index=False)
     address = models.GenericIPAddressField()
@@ -19,9 +19,7 @@ class TokenClient(models.Model):
 
     class Meta:
         db_table = "octo_token_client"
-        constraints = (
-            models.UniqueConstraint(fields=("token", "address"), name="token_client_is_unique_by_address"),
-        )
+        constraints = (models.UniqueConstraint(fields=("token", "address"), name="token_client_is_unique_by_address"),)
 
     def __str__(self) -> str:
         return f"{self.user_agent} at {self.address}"

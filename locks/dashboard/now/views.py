@@ -41,7 +41,12 @@ def now(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
         # Unknown while groups are collapsed: each counts as one row.
         "numbers": page_numbers(page=filters.page, total=rows, rows=ROWS) if is_exact and not filters.closed else [],
         # For the button that releases all locks of the filter rather than the selected ones.
-        "filter_fields": [("q", filters.q), ("prefix", filters.prefix), ("owner", filters.owner), ("state", filters.state)],
+        "filter_fields": [
+            ("q", filters.q),
+            ("prefix", filters.prefix),
+            ("owner", filters.owner),
+            ("state", filters.state),
+        ],
         "total": counted.held if listed.total is None else listed.total,
         "total_label": "matching" if filters.is_filtered else "held",
     }

@@ -121,9 +121,7 @@ def holders(*, space: Space, owner: str) -> list[Owner]:
     return _owners(space, owner=owner)
 
 
-def _owners(
-    space: Space, *, owner: str = "", search: str = "", sort: str = "silent", skipped: int = 0
-) -> list[Owner]:
+def _owners(space: Space, *, owner: str = "", search: str = "", sort: str = "silent", skipped: int = 0) -> list[Owner]:
     parameters = {
         "space_id": space.pk, "owner": owner, "search": search, "sort": sort, "rows": ROWS, "skipped": skipped
     }  # fmt: skip

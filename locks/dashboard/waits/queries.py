@@ -27,8 +27,8 @@ class Waiting:
 
 @dataclass(kw_only=True)
 class AwaitedLock:
-    """A lock with waiters, the longest wait first. `held_by` is None if it is being handed over, or if a lease of another
-    name blocks it."""
+    """A lock with waiters, the longest wait first. `held_by` is None if it is being handed over, or if a lease of
+    another name blocks it."""
 
     name: str
     held_by: str | None
@@ -131,7 +131,7 @@ def _cycle_through(start: str, following: dict[str, list[str]]) -> list[str] | N
 
 
 def _chain_from(start: str, following: dict[str, list[str]]) -> list[str]:
-    """A holder that waits for several locks leads on to the one with the most behind it. A cycle is gone around once."""
+    """A holder that waits for several locks leads to the one with the most behind it; a cycle is gone around once."""
     chain = [start]
     while len(chain) < MAX_LINKS and (ahead := [name for name in following[chain[-1]] if name not in chain]):
         chain.append(max(ahead, key=lambda name: _reachable(name, following)))

@@ -12,7 +12,7 @@ QUERY_COUNTS = {
     "now, refreshed": SHELL + 3,  # no switcher
     "owners": SHELL + 1,
     "owners, rows open": SHELL + 2,  # their locks
-    # Its tokens and sessions, its locks, its waits, its ended holds, its last acquire, the client and the token of that.
+    # Its tokens and sessions, locks, waits, ended holds, its last acquire, the client and the token of that.
     "owner": SHELL + 7,
     "timeline": SHELL + 3,  # the clock, the ended holds, those that go on
     "wait graph": SHELL + 1,

@@ -50,7 +50,9 @@ class TestWhoAndWhere:
         headers = {"Authorization": f"Bearer {worker_token}", "User-Agent": "x" * 300}
         usage_flusher.reset()
         for address in (ADDRESS, "192.0.2.8"):
-            reply = client.post(f"/locks/{address}/acquire", headers=headers, REMOTE_ADDR=address)
+            reply = client.post(
+                f"/locks/{address}/acquire", "{}", content_type="application/json", headers=headers, REMOTE_ADDR=address
+            )
             assert reply.status_code == 200
         usage_flusher.flush()
         clients = TokenClient.objects.order_by("address")

@@ -60,7 +60,10 @@ class TestTimeline:
         hour_ago = timezone.now() - timedelta(hours=1)
         texts = {"since": f"{hour_ago - timedelta(minutes=5):%Y-%m-%dT%H:%M}", "until": f"{hour_ago:%Y-%m-%dT%H:%M}"}
         reply = visit(victor).get(f"{now_url}timeline", texts)
-        assert [(lane.name, lane.percent) for lane in reply.context["timeline"].lanes] == [("ended", 100), ("held", 100)]
+        assert [(lane.name, lane.percent) for lane in reply.context["timeline"].lanes] == [
+            ("ended", 100),
+            ("held", 100),
+        ]
 
     def test_a_period_is_never_empty_nor_in_the_future(self):
         now = timezone.now()
