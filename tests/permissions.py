@@ -49,6 +49,7 @@ class Page:
     method: str = "GET"
     # Besides the slugs of team and space.
     arguments: dict[str, str] = field(default_factory=dict)
+    query: str = ""
     form: dict[str, str] = field(default_factory=dict)
     # Whether the page answers 404 to arguments of another team.
     is_404_for_other_team: bool = True
@@ -86,10 +87,11 @@ PAGES: list[Page] = [
     *pages("live", access=Access.MEMBERS_ONLY),
     *pages("runs", access=Access.MEMBERS),
     *pages("run", access=Access.MEMBERS, arguments=ONE),
-    *pages("tokens", "team-page", "system", "activity-new-count", "tree", access=Access.MEMBERS),
+    *pages("tokens", "team-page", "system", "activity-new-count", "names", "timeline", "waits", access=Access.MEMBERS),
     *pages("activity-export", access=Access.MEMBERS, method="POST", form={"format": "csv"}),
     *pages("event", access=Access.MEMBERS, arguments={"event_id": "{event}"}),
     *pages("lock", access=Access.MEMBERS, arguments=NAMED),
+    *pages("owner", access=Access.MEMBERS, query="?name=worker"),
     *pages("release", access=Access.MEMBERS, arguments={"number": "{batch}"}),
     *pages("token-first-use", access=Access.MEMBERS, arguments=TOKEN),
     # For operators.

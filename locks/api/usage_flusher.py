@@ -1,4 +1,5 @@
-"""Writes what requests have left in memory: the last use of each token, which spaces to count, and the usage counters.
+"""Writes what requests have left in memory: the last use of each token and from where, which spaces to count, and the
+usage counters.
 
 A thread of its own writes once a second, so that no request waits for it. If the process dies, up to a second is lost.
 It also reports the server, which then shares the rate limits with the others.
@@ -19,12 +20,14 @@ from locks.engine.execution import Unavailable, run
 from locks.engine.operations import count_live
 from locks.events.history.rollup import add_usage
 from locks.runs.counters import actor_counters
-from locks.services import servers
+from locks.services import servers, token_clients
 
 FLUSH_SECONDS = 1.0
 # The last use of a token is written at most this often.
 LAST_USE_SECONDS = 60.0
-MAX_KNOWN_TOKENS = 100_000
+MAX_KNOWN_USES = 100_000
+# Of those in a second, so many are written; the others at a later use.
+MAX_USES_WRITTEN = 500
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -40,25 +43,27 @@ class TokenUse:
 class UsageFlusher:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _spaces: set[int] = field(default_factory=set)
-    _uses: dict[bytes, TokenUse] = field(default_factory=dict)
-    _written_at: dict[bytes, float] = field(default_factory=dict)
+    # By digest and address.
+    _uses: dict[tuple[bytes, str | None], TokenUse] = field(default_factory=dict)
+    _written_at: dict[tuple[bytes, str | None], float] = field(default_factory=dict)
     _thread: threading.Thread | None = None
 
     def record(self, *, digest: bytes, space_id: int, address: str | None, agent: str) -> None:
         self._spaces.add(space_id)
-        if time.monotonic() - self._written_at.get(digest, -math.inf) >= LAST_USE_SECONDS:
-            self._uses[digest] = TokenUse(digest, address, agent)
+        is_due = time.monotonic() - self._written_at.get((digest, address), -math.inf) >= LAST_USE_SECONDS
+        if is_due and len(self._uses) < MAX_USES_WRITTEN:
+            self._uses[digest, address] = TokenUse(digest, address, agent)
 
     def flush(self) -> None:
         """Safe to call from any thread."""
         with self._lock:
             spaces, self._spaces = self._spaces, set()
             uses, self._uses = self._uses, {}
-            if len(self._written_at) > MAX_KNOWN_TOKENS:
+            if len(self._written_at) > MAX_KNOWN_USES:
                 self._written_at.clear()
             now = time.monotonic()
-            for digest in uses:
-                self._written_at[digest] = now
+            for key in uses:
+                self._written_at[key] = now
         if spaces:
             run(count_live(sorted(spaces)))
         if counts := usage_counters.take():
@@ -84,6 +89,8 @@ class UsageFlusher:
                 """,
                 [use.address, use.agent[:200], use.digest, LAST_USE_SECONDS],
             )
+        if use.address is not None:
+            token_clients.record(digest=use.digest, address=use.address, user_agent=use.agent)
 
     def reset(self) -> None:
         """Drops what was recorded, and when each token was last written."""

@@ -11,17 +11,18 @@ from locks.engine.names import canonical_filter
 from locks.models import Space
 
 MAX_TEXT = 256
-MAX_OPEN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
     """A subclass has a text field for each parameter. `CHOICES` lists the allowed values of some; `NARROWING` names
-    those that leave rows out, `NAMES` those that are names of locks, and whether only their beginnings."""
+    those that leave rows out, `NAMES` those that are names of locks, and whether only their beginnings.
+    `LISTS` names the parameters that can be repeated, and how often."""
 
     CHOICES: ClassVar[Mapping[str, Collection[str]]] = {}
     NARROWING: ClassVar[tuple[str, ...]] = ()
     NAMES: ClassVar[Mapping[str, bool]] = {}
+    LISTS: ClassVar[Mapping[str, int]] = {"open": 5}
 
     page: int = 1
     # The keys of the rows whose details are open.
@@ -30,7 +31,8 @@ class Filters:
     @classmethod
     def of(cls, query: QueryDict) -> Self:
         texts = {field.name: cls._text(query, field.name, field.default) for field in fields(cls)}
-        return cls(**{**texts, "page": parse_page(query), "open": tuple(query.getlist("open"))[:MAX_OPEN]})
+        lists = {name: tuple(query.getlist(name))[:limit] for name, limit in cls.LISTS.items()}
+        return cls(**{**texts, **lists, "page": parse_page(query)})
 
     @classmethod
     def _text(cls, query: QueryDict, name: str, default: Any) -> Any:
@@ -50,8 +52,9 @@ class Filters:
     def is_filtered(self) -> bool:
         return any(getattr(self, name) for name in self.NARROWING)
 
-    def toggle(self, key: str) -> tuple[str, ...]:
-        """`open` with the row opened or closed; at most MAX_OPEN rows are open."""
-        if key in self.open:
-            return tuple(one for one in self.open if one != key)
-        return (*self.open, key)[-MAX_OPEN:]
+    def toggle(self, key: str, *, name: str = "open") -> tuple[str, ...]:
+        """The list with the key added or removed; the oldest of too many is removed."""
+        keys: tuple[str, ...] = getattr(self, name)
+        if key in keys:
+            return tuple(one for one in keys if one != key)
+        return (*keys, key)[-self.LISTS[name] :]

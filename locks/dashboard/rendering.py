@@ -45,6 +45,7 @@ class Page:
 # In the order of the tabs. A new page is a line here, a path in urls.py and a symbol in layouts/icons.html.
 PAGES: tuple[Page, ...] = (
     Page(key="now", label="Now", icon="now", shortcut="n"),
+    Page(key="names", label="Names", icon="names", shortcut="b"),
     Page(key="owners", label="Owners", icon="people", shortcut="o"),
     Page(key="runs", label="Runs", icon="runs", shortcut="r"),
     Page(key="stuck", label="Stuck", icon="stuck", shortcut="s", badge=lambda space_context: space_context.stuck),
@@ -69,7 +70,7 @@ SHORTCUTS: tuple[tuple[str, str], ...] = (
     ("/", "search"),
     ("j k", "next and previous row"),
     ("Enter", "open the row"),
-    ("x", "select the row"),
+    ("x", "select the row; Shift and a click select a range"),
     ("p", "pause and resume live updates"),
     ("g l", "go to the last lock you viewed, or search for one"),
     ("?", "this help"),

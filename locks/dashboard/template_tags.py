@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
 from django.template.defaulttags import querystring
@@ -92,6 +93,15 @@ def space_url(context: template.Context, page: str, **arguments: Any) -> str:
     """The URL of a page of this space."""
     url: str = context["space_context"].url(page, **arguments)
     return url
+
+
+@register.simple_tag(takes_context=True)
+def owner_link(context: template.Context, owner: str) -> SafeString:
+    """The name of an owner, as a link to its page."""
+    if not owner:
+        return format_html('<span class="none">—</span>')
+    url = f"{space_url(context, 'owner')}?{urlencode({'name': owner})}"
+    return format_html('<a class="owner-link" href="{}"><bdi>{}</bdi></a>', url, visible(owner))
 
 
 @register.simple_tag(takes_context=True)

@@ -17,8 +17,10 @@ from locks.dashboard.invites import views as invites
 from locks.dashboard.live import live
 from locks.dashboard.lock import views as lock
 from locks.dashboard.mfa import views as mfa
+from locks.dashboard.names import views as names
 from locks.dashboard.namespaces import views as namespaces
 from locks.dashboard.now import views as now
+from locks.dashboard.owner import views as owner
 from locks.dashboard.owners import views as owners
 from locks.dashboard.reauthentication import views as reauthentication
 from locks.dashboard.reservations import views as reservations
@@ -28,8 +30,9 @@ from locks.dashboard.spaces import views as spaces
 from locks.dashboard.stuck import views as stuck
 from locks.dashboard.system import views as system
 from locks.dashboard.team import views as team
+from locks.dashboard.timeline import views as timeline
 from locks.dashboard.tokens import views as tokens
-from locks.dashboard.tree import views as tree
+from locks.dashboard.waits import views as waits
 from locks.dashboard.webhooks import views as webhooks
 
 
@@ -110,12 +113,16 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/team/limits", spaces.limits, name="limits"),
     path("<slug:team>/<slug:space>/team/namespaces", namespaces.namespaces, name="namespaces"),
     path("<slug:team>/<slug:space>/team/namespaces/preview", namespaces.preview, name="namespaces-preview"),
-    path("<slug:team>/<slug:space>/tree", tree.tree, name="tree"),
+    path("<slug:team>/<slug:space>/names", names.names, name="names"),
     path("<slug:team>/<slug:space>/team/archive", spaces.archive, name="archive-space"),
     path("<slug:team>/<slug:space>/team/restore/<slug:archived>", spaces.restore, name="restore-space"),
     path("<slug:team>/<slug:space>/connect", connect.connect, name="connect"),
     path("<slug:team>/<slug:space>/system", system.system, name="system"),
+    path("<slug:team>/<slug:space>/timeline", timeline.timeline, name="timeline"),
+    path("<slug:team>/<slug:space>/waits", waits.waits, name="waits"),
     path("<slug:team>/<slug:space>/owners", owners.owners, name="owners"),
+    # In the query string: the name of an owner may have any characters.
+    path("<slug:team>/<slug:space>/owner", owner.owner, name="owner"),
     path("<slug:team>/<slug:space>/runs", runs.runs, name="runs"),
     path("<slug:team>/<slug:space>/runs/<uuid:run_id>", runs.run, name="run"),
     path("<slug:team>/<slug:space>/runs/<uuid:run_id>/export", runs.export, name="export-run"),

@@ -24,6 +24,7 @@ _FILES = (
     "next_fencing_token",
     "holder_id",
     "name_matches_prefixes",
+    "name_node",
     "token_is_valid",
     "freeze",
     "live_token",

@@ -16,6 +16,7 @@ from locks.models.stats import EventCursor, Measure, StatsContention, StatsHisto
 from locks.models.task_run import TaskRun
 from locks.models.team import Membership, Role, Team
 from locks.models.token import Scope, Token
+from locks.models.token_client import TokenClient
 from locks.models.user import User
 from locks.models.waiter import ServerProcess, Waiter
 from locks.models.webhook import Delivery, DeliveryAttempt, DeliveryStatus, Webhook
@@ -67,6 +68,7 @@ __all__ = [
     "TaskRun",
     "Team",
     "Token",
+    "TokenClient",
     "User",
     "Waiter",
     "Webhook",

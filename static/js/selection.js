@@ -2,6 +2,8 @@
 // it is dropped when the lock has a new holder. While anything is selected, live.js keeps changes behind its pill.
 
 const selected = new Set()
+// Where a range begins that ends with a click while Shift is down.
+let anchor = null
 const announcer = document.getElementById("announcer")
 
 const checkboxes = () => [...document.querySelectorAll("[data-select]")]
@@ -40,6 +42,16 @@ function restore() {
 document.addEventListener("change", (event) => {
   if (event.target.matches("[data-select-all]")) for (const checkbox of checkboxes()) checkbox.checked = event.target.checked
   if (event.target.matches("[data-select], [data-select-all]")) save()
+})
+document.addEventListener("click", (event) => {
+  if (!event.target.matches("[data-select]")) return
+  const all = checkboxes()
+  const from = all.findIndex((checkbox) => checkbox.value === anchor)
+  const to = all.indexOf(event.target)
+  if (event.shiftKey && from >= 0) {
+    for (const checkbox of all.slice(Math.min(from, to), Math.max(from, to) + 1)) checkbox.checked = event.target.checked
+  }
+  anchor = event.target.value
 })
 document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-clear-selection]")) return

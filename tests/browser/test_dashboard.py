@@ -97,6 +97,8 @@ def test_search_is_in_the_address_and_the_back_button_undoes_it(page: Page, api:
     expect(row(page, "deploy/api")).to_be_visible()
     expect(page.get_by_placeholder("Search name")).to_have_value("")
     row(page, "deploy/api").get_by_role("link", name="runner-7").click()
+    expect(page.get_by_role("heading", name="runner-7")).to_be_visible()
+    page.get_by_role("link", name="Locks on Now").click()
     expect(row(page, "cron/backup")).to_have_count(0)
     expect(page.get_by_role("textbox", name="Owner")).to_have_value("runner-7")
     page.goto(NOW + "?q=backup&sort=name")

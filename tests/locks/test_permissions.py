@@ -130,7 +130,7 @@ def browsers(bob, victor, olga, alice, root) -> dict[str, Client]:
 
 def address(page: Page, fixtures: Fixtures, parameters: set[str]) -> str:
     given = {"team": "blue", "space": "main", **fixtures.fill(page.arguments)}
-    return reverse(f"dashboard:{page.name}", kwargs={name: given[name] for name in parameters})
+    return reverse(f"dashboard:{page.name}", kwargs={name: given[name] for name in parameters}) + page.query
 
 
 def cell_of(reply: Any) -> Cell:

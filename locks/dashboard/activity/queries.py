@@ -57,7 +57,7 @@ class ActivityFilters(Filters):
         filters = super().of(query)
         kinds = tuple(kind for kind in KINDS if kind in query.getlist("kind"))
         return replace(
-            filters, kind=kinds, since=_time_text(filters.since), until=_time_text(filters.until),
+            filters, kind=kinds, since=time_text(filters.since), until=time_text(filters.until),
             run=str(run) if (run := _parse_id(filters.run)) else "",
         )  # fmt: skip
 
@@ -67,8 +67,8 @@ class ActivityFilters(Filters):
             kinds = tuple(kind for kind in kinds or KINDS if kind not in ROUTINE) or kinds
         return Filter(
             kinds=kinds,
-            since=_parse_time(self.since),
-            until=_parse_time(self.until),
+            since=parse_time(self.since),
+            until=parse_time(self.until),
             name=self.lock or None,
             prefix=self.prefix or None,
             owner=self.owner or None,
@@ -121,7 +121,7 @@ def token_of(event: Event) -> Token | None:
     return Token.objects.filter(pk=event.token_id).first() if event.token_id else None
 
 
-def _parse_time(text: str) -> datetime | None:
+def parse_time(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:
@@ -135,5 +135,5 @@ def _parse_id(text: str) -> UUID | None:
         return None
 
 
-def _time_text(text: str) -> str:
-    return text if _parse_time(text) else ""
+def time_text(text: str) -> str:
+    return text if parse_time(text) else ""

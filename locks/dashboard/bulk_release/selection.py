@@ -11,7 +11,7 @@ from typing import Any
 from django.http import QueryDict
 
 from locks.dashboard.database import fetch
-from locks.dashboard.now.queries import LockListFilters
+from locks.dashboard.now.queries import STATES, LockListFilters
 from locks.dashboard.stuck.queries import StuckFilters
 from locks.models import Space
 from locks.models.lock import MAX_FENCING_TOKEN
@@ -65,6 +65,7 @@ def _filtered(space: Space, filters: LockListFilters) -> Selection:
         f"matching “{filters.q}”" if filters.q else "",
         f"with prefix “{filters.prefix}”" if filters.prefix else "",
         f"held by “{filters.owner}”" if filters.owner else "",
+        f"in the state “{STATES[filters.state].lower()}”" if filters.state else "",
     ]
     label = f"all locks {' and '.join(filter(None, conditions)) or 'held here'}"
     return _limited(label, "bulk_release/filtered_locks", filters.sql_parameters(space))

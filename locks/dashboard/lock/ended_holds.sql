@@ -4,6 +4,7 @@
 SELECT
     id AS event_id,
     kind AS end_kind,
+    lock_name,
     coalesce(owner, '') AS owner,
     metadata,
     fencing_token,

@@ -1,6 +1,6 @@
 """The ownership timeline: the holders of a lock over time, as the geometry of a chart."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -63,8 +63,27 @@ class OwnershipTimeline:
     free_percent: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Period:
+    begin: datetime
+    end: datetime
+
+    @property
+    def length(self) -> timedelta:
+        return self.end - self.begin
+
+    def x(self, moment: datetime) -> float:
+        return round((moment - self.begin) / self.length * WIDTH, 1)
+
+    def labels(self, *, last: str) -> list[str]:
+        """Seven times from the left edge to the right."""
+        step = self.length / 6
+        time_format = "%H:%M:%S" if step < timedelta(minutes=2) else "%H:%M" if step < timedelta(days=1) else "%d %b"
+        return [(self.begin + step * number).strftime(time_format) for number in range(6)] + [last]
+
+
 @dataclass(frozen=True)
-class _Interval:
+class Interval:
     owner: str
     begin: datetime
     end: datetime
@@ -74,44 +93,57 @@ def ownership_timeline(
     *, ended: Sequence[Hold], current: LockRow | None, now: datetime, span: str
 ) -> OwnershipTimeline:
     """`ended` are the holds that ended in the span, the latest first."""
-    begin = now - SPANS[span]
-    intervals = [_Interval(hold.owner, max(hold.began_at, begin), hold.ended_at) for hold in reversed(ended)]
-    if current is not None and current.acquired_at is not None and current.effective_expires_at is not None:
-        intervals.append(
-            _Interval(current.owner or "", max(current.acquired_at, begin), min(now, current.effective_expires_at))
-        )
-    intervals = [interval for interval in intervals if interval.end > begin]
-    shares = _shares(intervals, SPANS[span])
-    colours = {share.owner: share.colour for share in shares}
-    scale = WIDTH / SPANS[span].total_seconds()
+    period = Period(begin=now - SPANS[span], end=now)
+    intervals = intervals_of(ended, current, period)
+    shares = shares_of(intervals, period.length)
     return OwnershipTimeline(
-        segments=[
-            Segment(
-                x=round((interval.begin - begin).total_seconds() * scale, 1),
-                width=round(max(MIN_WIDTH, (interval.end - interval.begin).total_seconds() * scale), 1),
-                colour=colours[interval.owner],
-                label=f"{isolate(interval.owner)}, {_time(interval.begin)} to {_time(interval.end)} "
-                f"({humanize((interval.end - interval.begin).total_seconds())})",
-            )
-            for interval in intervals
-        ],
-        forced_ends=[
-            ForcedEnd(
-                x=round((hold.ended_at - begin).total_seconds() * scale, 1),
-                label=f"{_time(hold.ended_at)}: force-released from {isolate(hold.owner)} by {hold.actor_name}. "
-                f"{visible(hold.reason)}",
-            )
-            for hold in ended
-            if hold.end_kind == EventKind.FORCE_RELEASED
-        ],
+        segments=segments_of(intervals, {share.owner: share.colour for share in shares}, period),
+        forced_ends=forced_ends_of(ended, period),
         shares=shares,
-        labels=_labels(begin, span),
+        labels=period.labels(last="now"),
         is_truncated=len(ended) >= MAX_HOLDS,
         free_percent=round(100 - sum(share.percent for share in shares), 1),
     )
 
 
-def _shares(intervals: Sequence[_Interval], span: timedelta) -> list[Share]:
+def intervals_of(ended: Sequence[Hold], current: LockRow | None, period: Period) -> list[Interval]:
+    """The holds of one lock within the period. `ended` has the latest first."""
+    holds = [(hold.owner, hold.began_at, hold.ended_at) for hold in reversed(ended)]
+    if current is not None and current.acquired_at is not None and current.effective_expires_at is not None:
+        holds.append((current.owner or "", current.acquired_at, min(current.now, current.effective_expires_at)))
+    return [
+        Interval(owner, max(begin, period.begin), min(end, period.end))
+        for owner, begin, end in holds
+        if end > period.begin and begin < period.end
+    ]
+
+
+def segments_of(intervals: Sequence[Interval], colours: Mapping[str, int], period: Period) -> list[Segment]:
+    return [
+        Segment(
+            x=period.x(interval.begin),
+            width=round(max(MIN_WIDTH, period.x(interval.end) - period.x(interval.begin)), 1),
+            colour=colours[interval.owner],
+            label=f"{isolate(interval.owner)}, {_time(interval.begin)} to {_time(interval.end)} "
+            f"({humanize((interval.end - interval.begin).total_seconds())})",
+        )
+        for interval in intervals
+    ]
+
+
+def forced_ends_of(ended: Sequence[Hold], period: Period) -> list[ForcedEnd]:
+    return [
+        ForcedEnd(
+            x=period.x(hold.ended_at),
+            label=f"{_time(hold.ended_at)}: force-released from {isolate(hold.owner)} by {hold.actor_name}. "
+            f"{visible(hold.reason)}",
+        )
+        for hold in ended
+        if hold.end_kind == EventKind.FORCE_RELEASED and period.begin < hold.ended_at <= period.end
+    ]
+
+
+def shares_of(intervals: Sequence[Interval], span: timedelta) -> list[Share]:
     seconds: dict[str, float] = {}
     holds: dict[str, int] = {}
     for interval in intervals:
@@ -128,13 +160,6 @@ def _shares(intervals: Sequence[_Interval], span: timedelta) -> list[Share]:
         )
         for rank, owner in enumerate(ranked, start=1)
     ]
-
-
-def _labels(begin: datetime, span: str) -> list[str]:
-    """Seven times from the left edge to the right."""
-    step = SPANS[span] / 6
-    time_format = "%H:%M" if span == "24h" else "%d %b"
-    return [(begin + step * number).strftime(time_format) for number in range(6)] + ["now"]
 
 
 def _time(moment: datetime) -> str:

@@ -1,11 +1,12 @@
 """Lock: the present state of one lock, and its ended holds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from locks.dashboard.database import fetch
 from locks.dashboard.durations import humanize_ms
+from locks.events.history.filters import Filter, Visibility, select
 from locks.models import Event, EventKind, Space
 from locks.pagination import TimeCursor, encode
 from locks.services.lock_row import LockRow
@@ -18,6 +19,7 @@ OVERLAPS = 25
 class Hold:
     event_id: int
     end_kind: str
+    lock_name: str
     owner: str
     metadata: str | None
     fencing_token: int | None
@@ -27,6 +29,18 @@ class Hold:
     began_at: datetime
     ended_at: datetime
     held_ms: int
+
+    @classmethod
+    def of_event(cls, event: Event) -> "Hold":
+        """As ended_holds.sql has it."""
+        held_ms = event.held_ms or 0
+        ended_at = event.at - timedelta(milliseconds=event.recorded_late_ms or 0)
+        return cls(
+            event_id=event.pk, end_kind=event.kind, lock_name=event.lock_name or "", owner=event.owner or "",
+            metadata=event.metadata, fencing_token=event.fencing_token, actor_name=event.actor_name,
+            reason=event.reason, recorded_at=event.at, began_at=ended_at - timedelta(milliseconds=held_ms),
+            ended_at=ended_at, held_ms=held_ms,
+        )  # fmt: skip
 
     @property
     def end_label(self) -> str:
@@ -78,6 +92,16 @@ def ended_holds(
         "rows": limit,
     }
     return fetch("lock/ended_holds", Hold, parameters)
+
+
+def holds_of_many(*, space: Space, filters: Filter, limit: int, from_oldest: bool = False) -> list[Hold]:
+    """The ended holds of all locks that the filter finds, the latest first. Of too many, these are the latest or, if
+    asked for, the oldest."""
+    ends = replace(filters, kinds=(EventKind.RELEASED, EventKind.EXPIRED, EventKind.FORCE_RELEASED))
+    events = select(Visibility(space_id=space.pk), ends)
+    if from_oldest:
+        return [Hold.of_event(event) for event in events.order_by("at", "id")[:limit]][::-1]
+    return [Hold.of_event(event) for event in events.order_by("-at", "-id")[:limit]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from django.views.decorators.http import require_safe
 from locks.dashboard.access import SpaceContext, current_user, space_required
 from locks.dashboard.lock.ownership_timeline import MAX_HOLDS, SPANS, ownership_timeline
 from locks.dashboard.lock.queries import HOLDS, ended_holds, find_lock, has_history, overlaps, percentiles
+from locks.dashboard.origins import origins_of
 from locks.dashboard.rendering import freezes_shown, is_htmx_target, page, partial
 from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import waiters_of
@@ -34,12 +35,14 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
     recent = ended_holds(space=space, name=name, since=now - SPANS[span], limit=MAX_HOLDS)
     cursor = decode_or_none(request.GET.get("before"), TimeCursor)
     listed = ended_holds(space=space, name=name, cursor=cursor, limit=HOLDS + 1)
+    origin = origins_of(space=space, lock_ids=[row.id]).get(row.id) if row and row.owner else None
     stuck = find_stuck(space=space, lock_ids=[row.id]).get(row.id) if row and row.owner else None
     context = {
         "name": name,
         "run": run_of_lock(space=space, name=name),
         "lock": row,
         "stuck": stuck,
+        "origin": origin,
         "reasons": describe_reasons(stuck) if stuck else [],
         "now": now,
         "max_hold_ends_at": row.max_hold_ends_at(space) if row else None,

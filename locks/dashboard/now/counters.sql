@@ -3,7 +3,7 @@ SELECT
     held.held,
     held.expiring,
     held.overdue,
-    (SELECT count(*) FROM octo_lock
+    held.cooldown + (SELECT count(*) FROM octo_lock
      WHERE space_id = %(space_id)s AND lease_id IS NULL AND available_at > statement_timestamp()) AS cooldown,
     (SELECT count(*) FROM octo_queued_waiter WHERE space_id = %(space_id)s) AS waiting,
     statement_timestamp() AS now
@@ -11,7 +11,8 @@ FROM (
     SELECT
         count(*) FILTER (WHERE effective_expires_at > statement_timestamp()) AS held,
         count(*) FILTER (WHERE severity = 2) AS expiring,
-        count(*) FILTER (WHERE effective_expires_at <= statement_timestamp()) AS overdue
+        count(*) FILTER (WHERE severity = 1) AS overdue,
+        count(*) FILTER (WHERE severity = 3) AS cooldown
     FROM octo_lock_state
     WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
 ) AS held

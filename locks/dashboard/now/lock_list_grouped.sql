@@ -2,20 +2,32 @@
 -- nothing.
 --
 -- Parameters as in lock_list.sql, and group_by. Groups that need attention come first, then the largest; within a group
--- the order is that of lock_list.sql. `label`, `group_size` and `group_alerts` are those of the whole group.
-WITH matching AS NOT MATERIALIZED (
+-- the order is that of lock_list.sql. `label`, `group_size` and `group_alerts` are those of the whole group. Of a group whose
+-- label is in `closed`, only one lock is listed, for its heading.
+WITH queued AS NOT MATERIALIZED (
+    SELECT name FROM octo_queued_waiter WHERE space_id = %(space_id)s
+),
+matching AS NOT MATERIALIZED (
     SELECT
-        found.id, name, acquired_at, ends_at,
+        found.id, found.name, owner,
         CASE WHEN stuck.position IS NOT NULL THEN 0 ELSE severity END AS severity,
         CASE WHEN stuck.position IS NOT NULL THEN to_timestamp(stuck.position)
              WHEN severity < 4 THEN ends_at ELSE acquired_at END AS severity_moment,
-        CASE %(group_by)s WHEN 'owner' THEN coalesce(owner, '') WHEN 'prefix' THEN left(name, strpos(name, '/')) END AS label
-    FROM octo_find_locks(%(space_id)s, %(prefix)s, %(owner)s, %(search)s) AS found
+        octo_sort_moment(
+            %(sort)s, ends_at, acquired_at, last_heartbeat_at,
+            CASE WHEN %(sort)s = 'queue' AND found.name IN (SELECT name FROM queued) THEN (
+                SELECT count(*) FROM octo_queued_waiter AS waiter
+                WHERE waiter.space_id = %(space_id)s AND waiter.name = found.name) END) AS sort_moment,
+        CASE %(group_by)s WHEN 'owner' THEN coalesce(owner, '')
+                          WHEN 'prefix' THEN left(found.name, strpos(found.name, '/')) END AS label
+    FROM octo_find_locks(%(space_id)s, %(prefix)s, %(owner)s, %(search)s, %(state)s) AS found
     LEFT JOIN octo_known_stuck_lock AS stuck ON stuck.space_id = %(space_id)s
         AND stuck.lock_id = found.id AND stuck.fencing_token = found.fencing_token
 ),
 lock_group AS (
-    SELECT label, count(*) AS group_size, count(*) FILTER (WHERE severity < 3) AS group_alerts, min(severity) AS worst
+    SELECT
+        label, count(*) AS group_size, count(*) FILTER (WHERE severity < 3) AS group_alerts, min(severity) AS worst,
+        min(id) AS first_id, CASE WHEN label = ANY (%(closed)s::text[]) THEN 1 ELSE count(*) END AS shown_size
     FROM matching
     GROUP BY label
 ),
@@ -26,7 +38,7 @@ shown AS MATERIALIZED (
         SELECT
             *,
             count(*) OVER () AS groups,
-            sum(group_size) OVER (
+            sum(shown_size) OVER (
                 ORDER BY
                     CASE WHEN %(sort)s = 'severity' THEN worst END,
                     CASE WHEN %(sort)s = 'severity' THEN group_size END DESC,
@@ -34,7 +46,7 @@ shown AS MATERIALIZED (
             )::bigint AS up_to
         FROM lock_group
     ) AS running_total
-    WHERE up_to > %(skipped)s AND up_to - group_size < %(skipped)s + %(rows)s
+    WHERE up_to > %(skipped)s AND up_to - shown_size < %(skipped)s + %(rows)s
 ),
 -- Not a join, which may scan all locks once per group and sorts wide rows. If one group fills the page, no label has to be
 -- compared. The sort keys come first in the row, where they are cheap to read.
@@ -46,16 +58,13 @@ page AS (
             8 * CASE WHEN (SELECT count(*) FROM shown) = 1 THEN 1
                      ELSE array_position(ARRAY(SELECT label FROM shown ORDER BY nth), label) END
                 + CASE WHEN %(sort)s = 'severity' THEN severity ELSE 0 END AS rank,
-            CASE %(sort)s
-                WHEN 'severity' THEN severity_moment
-                WHEN 'left' THEN ends_at
-                WHEN 'oldest' THEN acquired_at
-                WHEN 'newest' THEN to_timestamp(-date_part('epoch', acquired_at))
-            END AS moment
+            CASE WHEN %(sort)s = 'severity' THEN severity_moment ELSE sort_moment END AS moment
         FROM matching
-        WHERE (SELECT max(groups) FROM shown) = 1 OR (label IN (SELECT label FROM shown)) IS TRUE
-        ORDER BY rank, moment, name
-        LIMIT %(rows)s OFFSET %(skipped)s - (SELECT min(up_to - group_size) FROM shown)
+        WHERE ((SELECT max(groups) FROM shown) = 1 AND cardinality(%(closed)s::text[]) = 0)
+           OR (label IN (SELECT label FROM shown WHERE shown_size = group_size)) IS TRUE
+           OR id IN (SELECT first_id FROM shown WHERE shown_size < group_size)
+        ORDER BY rank, moment, CASE WHEN %(sort)s = 'owner' THEN owner END, name
+        LIMIT %(rows)s OFFSET %(skipped)s - (SELECT min(up_to - shown_size) FROM shown)
     ) AS sorted
 )
 SELECT lock.*, shown.label, shown.group_size, shown.group_alerts

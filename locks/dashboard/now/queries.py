@@ -8,6 +8,7 @@ from typing import Any
 from locks.dashboard.database import fetch
 from locks.dashboard.event_text import EventSummary, recent_events
 from locks.dashboard.filters import Filters
+from locks.dashboard.origins import Origin, origins_of
 from locks.dashboard.page_number import LAST_PAGE
 from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import QueuedWaiter, waiters_of
@@ -22,29 +23,46 @@ MINUTES = 60
 SORTS: dict[str, str] = {
     "severity": "Severity",
     "left": "Least time left",
+    "most_left": "Most time left",
     "oldest": "Held longest",
     "newest": "Newest",
+    "quiet": "Quiet longest",
+    "queue": "Longest queue",
     "name": "Name",
+    "owner": "Owner",
+}
+STATES: dict[str, str] = {
+    "": "All",
+    "held": "Held",
+    "expiring": "Expiring",
+    "overdue": "Overdue",
+    "cooldown": "Cooling down",
+    "waiting": "With waiters",
 }
 GROUPS: dict[str, str] = {"": "No groups", "owner": "Owner", "prefix": "Prefix"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class LockListFilters(Filters):
-    """`open` has the ids of the locks whose details are shown."""
+    """`open` has the ids of the locks whose details are shown, `closed` the labels of the groups that are collapsed."""
 
-    CHOICES = {"sort": SORTS, "group": GROUPS}
-    NARROWING = ("q", "prefix", "owner")
+    CHOICES = {"sort": SORTS, "group": GROUPS, "state": STATES}
+    NARROWING = ("q", "prefix", "owner", "state")
     NAMES = {"q": True, "prefix": True}
+    LISTS = {"open": 5, "closed": 20}
 
     q: str = ""
     prefix: str = ""
     owner: str = ""
+    state: str = ""
     sort: str = "severity"
     group: str = ""
+    closed: tuple[str, ...] = ()
 
     def sql_parameters(self, space: Space) -> dict[str, Any]:
-        return {"space_id": space.pk, "prefix": self.prefix, "owner": self.owner, "search": self.q}
+        return {
+            "space_id": space.pk, "prefix": self.prefix, "owner": self.owner, "search": self.q, "state": self.state
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +72,9 @@ class Group:
     label: str
     size: int
     alerts: int
+    is_closed: bool
+    # The value of `closed` once this group was opened or closed.
+    toggled: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +87,7 @@ class Row:
     # None while the details are closed.
     recent_events: list[EventSummary] | None
     waiters: list[QueuedWaiter]
+    origin: Origin | None
 
     @property
     def is_stuck(self) -> bool:
@@ -141,17 +163,20 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
     page = {**parameters, "sort": filters.sort, "rows": ROWS + 1, "skipped": skipped}
     groups: list[Group | None]
     if filters.group:
-        rows = fetch("now/lock_list_grouped", dict[str, Any], {**page, "group_by": filters.group})
-        groups = _first_of_each([_pop_group(row) for row in rows])
+        grouped = {**page, "group_by": filters.group, "closed": list(filters.closed)}
+        rows = fetch("now/lock_list_grouped", dict[str, Any], grouped)
+        groups = _first_of_each([_pop_group(row, filters) for row in rows])
         locks = [LockRow(**row) for row in rows]
     else:
         locks = fetch("now/lock_list", LockRow, page)
         groups = [None] * len(locks)
     shown = locks[:ROWS]
-    open_names = [lock.name for lock in shown if str(lock.id) in filters.open]
+    opened = [lock for lock in shown if str(lock.id) in filters.open]
+    open_names = [lock.name for lock in opened]
     stuck = find_stuck(space=space, lock_ids=[lock.id for lock in shown])
     events = recent_events(space=space, names=open_names)
     waiters = waiters_of(space=space, names=open_names)
+    origins = origins_of(space=space, lock_ids=[lock.id for lock in opened])
     return LockList(
         rows=[
             Row(
@@ -161,10 +186,11 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
                 toggled=filters.toggle(str(lock.id)),
                 recent_events=events.get(lock.name),
                 waiters=waiters.get(lock.name, []),
+                origin=origins.get(lock.id),
             )
             for lock, group in zip(shown, groups[:ROWS], strict=True)
         ],
-        total=_total(parameters, skipped=skipped, locks=locks) if filters.is_filtered else None,
+        total=_total(filters, parameters, locks=locks) if filters.is_filtered else None,
         first=skipped + 1,
         has_next=len(locks) > ROWS and filters.page < LAST_PAGE,
     )
@@ -184,16 +210,20 @@ def grants_per_minute(*, space: Space) -> GrantRate:
     return GrantRate(granted=granted, expired=expired)
 
 
-def _total(parameters: dict[str, Any], *, skipped: int, locks: list[LockRow]) -> int:
+def _total(filters: LockListFilters, parameters: dict[str, Any], *, locks: list[LockRow]) -> int:
     """Counted only if this page does not show it, since to count means to read all locks again."""
-    if len(locks) <= ROWS and (locks or not skipped):
-        return skipped + len(locks)
+    if len(locks) <= ROWS and (locks or filters.page == 1) and not filters.closed:
+        return (filters.page - 1) * ROWS + len(locks)
     (row,) = fetch("now/lock_list_size", dict[str, int], parameters)
     return row["number"]
 
 
-def _pop_group(row: dict[str, Any]) -> Group:
-    return Group(label=row.pop("label"), size=row.pop("group_size"), alerts=row.pop("group_alerts"))
+def _pop_group(row: dict[str, Any], filters: LockListFilters) -> Group:
+    label = row.pop("label")
+    return Group(
+        label=label, size=row.pop("group_size"), alerts=row.pop("group_alerts"), is_closed=label in filters.closed,
+        toggled=filters.toggle(label, name="closed"),
+    )  # fmt: skip
 
 
 def _first_of_each(groups: list[Group]) -> list[Group | None]:

@@ -4,7 +4,19 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from locks.dashboard.access import SpaceContext, space_required
-from locks.dashboard.now.queries import GROUPS, SORTS, LockListFilters, counters, grants_per_minute, lock_list
+from locks.dashboard.now.columns import headings
+from locks.dashboard.now.queries import (
+    EXACT_UP_TO,
+    GROUPS,
+    ROWS,
+    SORTS,
+    STATES,
+    LockListFilters,
+    counters,
+    grants_per_minute,
+    lock_list,
+)
+from locks.dashboard.page_number import page_numbers
 from locks.dashboard.rendering import is_htmx_target, page, partial
 
 
@@ -15,6 +27,8 @@ def now(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     filters = LockListFilters.of(request.GET).canonical(space)
     listed = lock_list(space=space, filters=filters)
     counted = counters(space=space)
+    rows = counted.active if listed.total is None else listed.total
+    is_exact = rows <= EXACT_UP_TO or listed.total is None
     context = {
         "filters": filters,
         "lock_list": listed,
@@ -22,8 +36,17 @@ def now(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
         "grant_rate": grants_per_minute(space=space),
         "sorts": SORTS,
         "groups": GROUPS,
+        "states": STATES,
+        "headings": headings(sort=filters.sort),
+        # Unknown while groups are collapsed: each counts as one row.
+        "numbers": page_numbers(page=filters.page, total=rows, rows=ROWS) if is_exact and not filters.closed else [],
         # For the button that releases all locks of the filter rather than the selected ones.
-        "filter_fields": [("q", filters.q), ("prefix", filters.prefix), ("owner", filters.owner)],
+        "filter_fields": [
+            ("q", filters.q),
+            ("prefix", filters.prefix),
+            ("owner", filters.owner),
+            ("state", filters.state),
+        ],
         "total": counted.held if listed.total is None else listed.total,
         "total_label": "matching" if filters.is_filtered else "held",
     }

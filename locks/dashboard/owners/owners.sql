@@ -1,7 +1,7 @@
 -- The owners that hold a lock, wait for one or have a session in a space: a row for each owner under each token and session.
 -- Changes nothing.
 --
--- space_id; search ('' for all); sort; rows; skipped. The holder id stands for token and session, since the id of a session
+-- space_id; search and owner ('' for all); sort; rows; skipped. The holder id stands for token and session, since the id of a session
 -- is a secret.
 WITH session AS MATERIALIZED (
     SELECT
@@ -11,6 +11,7 @@ WITH session AS MATERIALIZED (
     JOIN octo_token ON octo_token.id = octo_session.token_id
     WHERE octo_session.space_id = %(space_id)s AND octo_session.ended_at IS NULL
       AND octo_session.expires_at > statement_timestamp()
+      AND (%(owner)s = '' OR octo_session.owner = %(owner)s)
 ),
 part AS (
     SELECT
@@ -22,7 +23,7 @@ part AS (
         max(last_heartbeat_at) AS last_heartbeat_at,
         min(acquired_at) AS since
     FROM octo_lock_state
-    WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
+    WHERE space_id = %(space_id)s AND lease_id IS NOT NULL AND (%(owner)s = '' OR owner = %(owner)s)
     GROUP BY owner, holder_id, token_id, session_id IS NOT NULL
     UNION ALL
     SELECT
@@ -30,7 +31,7 @@ part AS (
         waiter.session_id IS NOT NULL, 0, 0, 0, 1, NULL, waiter.enqueued_at
     FROM octo_queued_waiter AS waiter
     JOIN octo_token ON octo_token.id = waiter.token_id
-    WHERE waiter.space_id = %(space_id)s
+    WHERE waiter.space_id = %(space_id)s AND (%(owner)s = '' OR waiter.owner = %(owner)s)
     UNION ALL
     SELECT owner, holder_id, token_id, true, 0, 0, 0, 0, last_keepalive_at, NULL FROM session
 ),
@@ -45,6 +46,7 @@ owner AS (
 SELECT
     owner.owner, owner.holder_id, owner.in_session, owner.holding, owner.overdue, owner.heartbeating, owner.waiting,
     owner.last_heartbeat_at, owner.since, token.name AS token_name,
+    token.public_id AS token_public_id,
     coalesce(owner.token_id IN (SELECT id FROM octo_invalid_token WHERE space_id = %(space_id)s), false) AS token_is_invalid,
     count(*) OVER () AS total,
     statement_timestamp() AS now

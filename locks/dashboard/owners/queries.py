@@ -62,6 +62,7 @@ class Owner:
     since: datetime | None
     # None for a person who has reserved a lock.
     token_name: str | None
+    token_public_id: str | None
     token_is_invalid: bool
     total: int
     now: datetime
@@ -105,8 +106,7 @@ class Owners:
 
 def owners(*, space: Space, filters: OwnersFilters) -> Owners:
     skipped = (filters.page - 1) * ROWS
-    parameters = {"space_id": space.pk, "search": filters.q, "sort": filters.sort, "rows": ROWS, "skipped": skipped}
-    listed = fetch("owners/owners", Owner, parameters)
+    listed = _owners(space, search=filters.q, sort=filters.sort, skipped=skipped)
     total = listed[0].total if listed else 0
     locks = _locks_of([owner for owner in listed if owner.key in filters.open], space=space)
     return Owners(
@@ -115,6 +115,18 @@ def owners(*, space: Space, filters: OwnersFilters) -> Owners:
         first=skipped + 1,
         has_next=total > skipped + ROWS,
     )
+
+
+def holders(*, space: Space, owner: str) -> list[Owner]:
+    """One owner under each token and session."""
+    return _owners(space, owner=owner)
+
+
+def _owners(space: Space, *, owner: str = "", search: str = "", sort: str = "silent", skipped: int = 0) -> list[Owner]:
+    parameters = {
+        "space_id": space.pk, "owner": owner, "search": search, "sort": sort, "rows": ROWS, "skipped": skipped
+    }  # fmt: skip
+    return fetch("owners/owners", Owner, parameters)
 
 
 def _locks_of(opened: list[Owner], *, space: Space) -> dict[str, list[LockRow]]:

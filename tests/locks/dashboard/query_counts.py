@@ -7,11 +7,15 @@ QUERY_COUNTS = {
     "now": SHELL + 4,  # the list, why some are stuck, the counters, the grant rate
     "now, filtered": SHELL + 4,
     "now, filtered, many pages": SHELL + 5,  # the total
-    "now, rows open": SHELL + 6,  # their last events, their queues
+    "now, rows open": SHELL + 7,  # their last events, their queues, their holders
     "now, in groups": SHELL + 4,
     "now, refreshed": SHELL + 3,  # no switcher
     "owners": SHELL + 1,
     "owners, rows open": SHELL + 2,  # their locks
+    # Its tokens and sessions, locks, waits, ended holds, its last acquire, the client and the token of that.
+    "owner": SHELL + 7,
+    "timeline": SHELL + 3,  # the clock, the ended holds, those that go on
+    "wait graph": SHELL + 1,
     "runs": SHELL + 2,  # the list, the clock
     "a run": SHELL + 8,  # the run, layers, actors, leases, waiters, entries, the opened entry, the clock
     "stuck": SHELL + 1,
@@ -20,7 +24,7 @@ QUERY_COUNTS = {
     "bulk releases": SHELL + 1,
     "bulk release, prepared": SHELL + 3,  # the batch, by owner, its first locks
     "bulk release, running": SHELL + 4,  # the batch, the progress, the results, whether a worker is alive
-    "lock": SHELL + 4,  # the lock, why it is stuck, the timeline's holds, the listed holds
+    "lock": SHELL + 5,  # the lock, its holder, why it is stuck, the timeline's holds, the listed holds
     "contention": SHELL + 3,  # the counts, the durations, the names
     "activity": SHELL + 1,
     "activity, filtered by token": SHELL + 2,  # the token
@@ -45,6 +49,7 @@ QUERY_COUNTS = {
     "webhooks": SHELL + 1,
     "a webhook": SHELL + 3,  # the webhook, its deliveries, their attempts
     "namespaces": SHELL + 1,  # held leases that overlap
-    "tree": SHELL + 1,
+    "names": SHELL + 1,
+    "names, folders open": SHELL + 1,
     "limits": SHELL + 3,  # the space as it is stored, what is held, what is used
 }

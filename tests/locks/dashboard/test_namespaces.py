@@ -1,4 +1,4 @@
-"""Namespaces on the pages: the settings with their preview, the tree, and what blocks a lock."""
+"""Namespaces on the pages: the settings with their preview, and what blocks a lock."""
 
 import pytest
 
@@ -68,37 +68,6 @@ class TestSettings:
         text = visit(alice).post(f"{url}/preview", {**TABLE, "new_namespace": "doc:"}).content.decode()
         assert "leases that are held now overlap" in text
         assert Space.objects.get(pk=space.pk).namespaces == {"issue:": "exact", "path:": "tree", "repo:": "all"}
-
-
-class TestTree:
-    def test_folders_have_counts_and_open_one_by_one(self, visit, victor, now_url, worker, waiting):
-        for name in ("path:src/a.rs", "path:src/engine/b.rs", "path:docs", "issue:1"):
-            worker.takes(name, owner=f"agent of {name}")
-        run(enqueue([waiting.wait("path:src/engine")]))
-        closed = visit(victor).get(f"{now_url}tree").content.decode()
-        assert "docs" in closed
-        assert "a.rs" not in closed
-        assert "issue:1" not in closed
-        opened = visit(victor).get(f"{now_url}tree?open=path:src").content.decode()
-        assert "a.rs" in opened
-        assert "b.rs" not in opened
-        deepest = visit(victor).get(f"{now_url}tree?open=path:src&open=path:src/engine").content.decode()
-        assert "agent of path:src/engine/b.rs" in deepest
-
-    def test_it_is_refreshed_as_a_fragment(self, visit, victor, now_url, worker):
-        worker.takes("path:src")
-        headers = {"HX-Request": "true", "HX-Target": "live-content"}
-        text = visit(victor).get(f"{now_url}tree", headers=headers).content.decode()
-        assert "path:src" in text
-        assert "<html" not in text
-
-    def test_an_empty_tree_says_what_to_do(self, visit, victor, now_url, space):
-        assert "is held or waited for" in visit(victor).get(f"{now_url}tree").content.decode()
-        Space.objects.filter(pk=space.pk).update(namespaces={})
-        assert "no namespace of paths" in visit(victor).get(f"{now_url}tree").content.decode()
-
-    def test_another_team_finds_nothing(self, visit, bob, now_url, space):
-        assert visit(bob).get(f"{now_url}tree").status_code == 404
 
 
 class TestLock:

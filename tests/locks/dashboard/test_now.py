@@ -5,6 +5,7 @@ from django.db import connection
 
 from locks.dashboard.metadata import chips
 from locks.dashboard.now.queries import SORTS
+from locks.dashboard.page_number import LAST_PAGE, page_numbers
 from locks.models import Lock, Waiter
 from tests.locks.dashboard.conftest import linked
 
@@ -57,7 +58,7 @@ def test_the_most_urgent_come_first(worker, visit, victor, now_url):
         "Overdue", "Expiring", "Cooling down", "Held", "Held",
     ]  # fmt: skip
     counters = reply.context["counters"]
-    assert (counters.held, counters.expiring, counters.overdue) == (3, 1, 2)
+    assert (counters.held, counters.expiring, counters.overdue, counters.cooldown) == (3, 1, 1, 1)
 
 
 def test_a_free_lock_is_not_listed_unless_it_is_cooling_down(worker, visit, victor, now_url):
@@ -80,6 +81,13 @@ def test_a_free_lock_is_not_listed_unless_it_is_cooling_down(worker, visit, vict
         ("?prefix=deploy/", ["deploy/api", "deploy/web"]),
         ("?owner=runner-2", ["deploy/web"]),
         ("?prefix=deploy/&owner=cron-a", []),
+        ("?state=held", ["cron", "deploy/api", "deploy/web", "odd"]),
+        ("?state=overdue", []),
+        ("?sort=name", ["cron", "deploy/api", "deploy/web", "odd"]),
+        ("?sort=owner", ["cron", "odd", "deploy/api", "deploy/web"]),
+        ("?sort=oldest", ["deploy/api", "deploy/web", "cron", "odd"]),
+        ("?sort=most_left", ["odd", "cron", "deploy/web", "deploy/api"]),
+        ("?sort=quiet", ["deploy/api", "deploy/web", "cron", "odd"]),
         ("?sort=newest", ["odd", "cron", "deploy/web", "deploy/api"]),
         ("?sort=nonsense&page=x&open=y", ["deploy/api", "deploy/web", "cron", "odd"]),
     ],
@@ -91,6 +99,71 @@ def test_filters_are_in_the_url(worker, visit, victor, now_url, query, expected)
     worker.takes("odd", owner="odd", metadata="100% a_b")
     found = names(visit(victor).get(now_url + query))
     assert (found if "sort" in query else sorted(found)) == expected
+
+
+def test_each_counter_leads_to_the_locks_it_counts(worker, visit, victor, now_url, space):
+    for name in ("calm", "overdue", "expiring", "closed", "busy", "busier"):
+        worker.takes(name, ttl_seconds=60, lock_delay_seconds=30 if name == "closed" else 0)
+    age("expiring", seconds=50)
+    age("overdue", seconds=70)
+    age("closed", seconds=61)
+    token = Lock.objects.get(name="calm").token
+    for name in ("busy", "busier", "busier"):
+        Waiter.objects.create(space=space, name=name, token=token, owner="next", deadline_at="2999-01-01T00:00Z")
+    browser = visit(victor)
+    counters = browser.get(now_url).context["counters"]
+    assert (counters.held, counters.expiring, counters.overdue, counters.cooldown) == (4, 1, 1, 1)
+    for state, expected in {
+        "held": ["busier", "busy", "calm", "expiring"], "expiring": ["expiring"], "overdue": ["overdue"],
+        "cooldown": ["closed"], "waiting": ["busier", "busy"],
+    }.items():  # fmt: skip
+        reply = browser.get(f"{now_url}?state={state}")
+        assert sorted(names(reply)) == expected, state
+    assert 'aria-current="true">Waiting' in reply.content.decode()
+    assert names(browser.get(f"{now_url}?sort=queue"))[:2] == ["busier", "busy"]
+
+
+def test_headings_sort_in_turn_and_say_how(worker, visit, victor, now_url):
+    worker.takes("job")
+
+    def heading(query: str):
+        (found,) = (
+            one for one in visit(victor).get(now_url + query).context["headings"] if one.column.label == "Held for"
+        )
+        return found.direction, found.next_sort
+
+    assert heading("") == (None, "oldest")
+    assert heading("?sort=oldest") == ("descending", "newest")
+    assert heading("?sort=newest") == ("ascending", None)
+    assert 'aria-sort="descending"' in visit(victor).get(f"{now_url}?sort=oldest").content.decode()
+
+
+def test_a_collapsed_group_counts_as_one_row(worker, visit, victor, now_url):
+    for number in range(51):
+        worker.takes(f"a/{number:02}")
+    worker.takes("b/1")
+    worker.takes("b/2")
+    reply = visit(victor).get(f"{now_url}?group=prefix&sort=name&closed=a/")
+    assert [(row.group.label, row.group.size) for row in reply.context["lock_list"].rows if row.group] == [
+        ("a/", 51), ("b/", 2),
+    ]  # fmt: skip
+    assert not reply.context["lock_list"].has_next
+    text = reply.content.decode()
+    assert "b/2" in text
+    assert "a/17" not in text
+    both = visit(victor).get(f"{now_url}?group=prefix&sort=name&closed=a/&closed=b/&prefix=")
+    assert len(names(both)) == 2
+
+
+def test_pages_have_numbers_where_their_number_is_known(worker, visit, victor, now_url):
+    for number in range(51):
+        worker.takes(f"job-{number:02}")
+    assert visit(victor).get(now_url).context["numbers"] == [1, 2]
+    assert visit(victor).get(f"{now_url}?q=job&page=2").context["numbers"] == [1, 2]
+    assert visit(victor).get(f"{now_url}?group=prefix&closed=a").context["numbers"] == []
+    assert page_numbers(page=10, total=1000, rows=50) == [1, None, 8, 9, 10, 11, 12, None, 20]
+    assert page_numbers(page=1, total=100_000_000, rows=50)[-1] == LAST_PAGE
+    assert page_numbers(page=1, total=50, rows=50) == []
 
 
 def test_pages_are_turned_and_end(worker, visit, victor, now_url):

@@ -57,6 +57,9 @@ def webhook(space):
         ("now, in groups", "?group=owner", {}),
         ("owners", "owners", {}),
         ("owners, rows open", "owners?open={owner}", {}),
+        ("owner", "owner?name=worker", {}),
+        ("timeline", "timeline?prefix=job", {}),
+        ("wait graph", "waits", {}),
         ("runs", "runs", {}),
         ("a run", "runs/{run}?path=/shared/1", {}),
         ("stuck", "stuck", {}),
@@ -88,7 +91,8 @@ def webhook(space):
         ("a webhook", "webhooks/{webhook}", {}),
         ("limits", "team/limits", {}),
         ("namespaces", "team/namespaces", {}),
-        ("tree", "tree", {}),
+        ("names", "names", {}),
+        ("names, folders open", "names?open=run:&open=layer:", {}),
     ],
 )
 def test_pages_run_a_fixed_number_of_queries(
