@@ -31,6 +31,7 @@ class Access(Enum):
     SIGNED_IN = (Cell.SIGN_IN, *(Cell.ALLOWED,) * 5)
     MEMBERS = (Cell.SIGN_IN, Cell.NOT_FOUND, *(Cell.ALLOWED,) * 4)
     # An event source cannot follow a redirect to the sign-in page.
+    SIGNED_IN_ONLY = (Cell.NOT_FOUND, *(Cell.ALLOWED,) * 5)
     MEMBERS_ONLY = (Cell.NOT_FOUND, Cell.NOT_FOUND, *(Cell.ALLOWED,) * 4)
     OPERATORS = (Cell.SIGN_IN, Cell.NOT_FOUND, Cell.FORBIDDEN, *(Cell.ALLOWED,) * 3)
     ADMINS = (Cell.SIGN_IN, Cell.NOT_FOUND, Cell.FORBIDDEN, Cell.FORBIDDEN, Cell.ALLOWED, Cell.ALLOWED)
@@ -69,7 +70,8 @@ PAGES: list[Page] = [
     *pages("sign-in", "join", access=Access.PUBLIC),
     *pages("sign-in", "sign-out", "theme", "join", "join-accept", access=Access.PUBLIC, method="POST"),
     *pages("join-accept", access=Access.PUBLIC),
-    *pages("home", "account", access=Access.SIGNED_IN),
+    *pages("home", "overview", "search", "account", access=Access.SIGNED_IN),
+    *pages("overview-live", access=Access.SIGNED_IN_ONLY),
     *pages("account-profile", "account-password", "account-other-sessions", access=Access.SIGNED_IN, method="POST"),
     *pages("account-codes", "account-passkeys", "confirmation-passkey", access=Access.DISABLED),
     *pages("account-codes", "account-passkeys", "account-recovery-codes", access=Access.DISABLED, method="POST"),

@@ -13,14 +13,16 @@ from locks.dashboard.elections import views as elections
 from locks.dashboard.force_release import views as force_release
 from locks.dashboard.home import views as home
 from locks.dashboard.invites import views as invites
-from locks.dashboard.live import live
+from locks.dashboard.live import live, overview_live
 from locks.dashboard.lock import views as lock
 from locks.dashboard.mfa import views as mfa
 from locks.dashboard.namespaces import views as namespaces
 from locks.dashboard.now import views as now
+from locks.dashboard.overview import views as overview
 from locks.dashboard.owners import views as owners
 from locks.dashboard.reauthentication import views as reauthentication
 from locks.dashboard.runs import views as runs
+from locks.dashboard.search import views as search
 from locks.dashboard.social_accounts import views as social_accounts
 from locks.dashboard.spaces import views as spaces
 from locks.dashboard.stuck import views as stuck
@@ -66,6 +68,9 @@ urlpatterns = [
     path("join/accept", invites.accept, name="join-accept"),
     path("teams/new", team.create, name="new-team"),
     path("elections", elections.list_rooms, name="elections"),
+    path("overview", overview.overview, name="overview"),
+    path("overview/live", overview_live, name="overview-live"),
+    path("search", search.search, name="search"),
     path("<slug:team>/", home.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),
     path("<slug:team>/<slug:space>/live", live, name="live"),

@@ -1,6 +1,6 @@
 """Now: a page of active locks, and the counters above it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -98,6 +98,7 @@ class LockList:
 
 @dataclass(frozen=True, kw_only=True)
 class Counters:
+    space_id: int
     held: int
     expiring: int
     overdue: int
@@ -170,9 +171,10 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
     )
 
 
-def counters(*, space: Space) -> Counters:
-    (answer,) = fetch("now/counters", Counters, {"space_id": space.pk})
-    return answer
+def counters(*, spaces: Sequence[Space]) -> dict[int, Counters]:
+    """By the id of the space; one query for all."""
+    rows = fetch("now/counters", Counters, {"space_ids": [space.pk for space in spaces]})
+    return {row.space_id: row for row in rows}
 
 
 def grants_per_minute(*, space: Space) -> GrantRate:

@@ -14,7 +14,7 @@ def now(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     space = space_context.space
     filters = LockListFilters.of(request.GET).canonical(space)
     listed = lock_list(space=space, filters=filters)
-    counted = counters(space=space)
+    counted = counters(spaces=[space])[space.pk]
     context = {
         "filters": filters,
         "lock_list": listed,

@@ -36,6 +36,9 @@ QUERY_COUNTS = {
     "revoke a token": SHELL + 3,  # the token as it is stored, the secrets before it
     "team": SHELL + 5,  # members, spaces, held locks, invitations, audit log
     "team, activity": SHELL + 1,
+    "overview": 5,  # the session, the user, the spaces, their counters, the system's state; no switcher
+    "overview, refreshed": 5,
+    "search": 4,  # the session, the user, the spaces, everything else
     "elections": 4,  # the session, the user, the space of the rooms, the rooms; no switcher
     "account": 4,  # the session, the user, the sessions, its events; no space, no switcher
     "account, every way in": 7,  # second factors, connected accounts, recovery codes left
