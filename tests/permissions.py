@@ -94,9 +94,11 @@ PAGES: list[Page] = [
     *pages("lock", access=Access.MEMBERS, arguments=NAMED),
     *pages("release", access=Access.MEMBERS, arguments={"number": "{batch}"}),
     *pages("token-first-use", access=Access.MEMBERS, arguments=TOKEN),
+    *pages("ask-for-release", access=Access.MEMBERS, arguments=NAMED),
+    *pages("ask-for-release", access=Access.MEMBERS, method="POST", arguments=NAMED),
     # For operators.
-    *pages("force-release", "snooze", access=Access.OPERATORS, arguments=NAMED),
-    *pages("force-release", "snooze", access=Access.OPERATORS, method="POST", arguments=NAMED),
+    *pages("force-release", "snooze", "note", access=Access.OPERATORS, arguments=NAMED),
+    *pages("force-release", "snooze", "note", access=Access.OPERATORS, method="POST", arguments=NAMED),
     *pages("end-snooze", access=Access.OPERATORS, method="POST", arguments=NAMED, form={"fencing_token": "{snoozed}"}),
     *pages("prepare-release", access=Access.OPERATORS, method="POST"),
     *pages("confirm-release", "stop-release", access=Access.OPERATORS, method="POST", arguments={"number": "{batch}"}),

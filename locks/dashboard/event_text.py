@@ -26,6 +26,8 @@ _ICONS: dict[str, str] = {
     EventKind.TOKEN_REVOKED: "key",
     EventKind.SNOOZED: "snooze",
     EventKind.SNOOZE_ENDED: "snooze",
+    EventKind.NOTE_CHANGED: "note",
+    EventKind.RELEASE_REQUESTED: "ask",
     EventKind.BULK_RELEASE_STARTED: "force",
     EventKind.BULK_RELEASE_STOPPED: "force",
     EventKind.BULK_RELEASE_FINISHED: "force",
@@ -99,6 +101,11 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"{event.actor_name} snoozed it while {owner} holds it"
         case EventKind.SNOOZE_ENDED:
             return f"{event.actor_name} ended its snooze"
+        case EventKind.NOTE_CHANGED:
+            prefix = (event.detail or {}).get("prefix") if isinstance(event, Event) else None
+            return f"{event.actor_name} changed {f'the note of {isolate(prefix)}' if prefix else 'its note'}"
+        case EventKind.RELEASE_REQUESTED:
+            return f"{event.actor_name} asked {owner} to release it"
         case EventKind.SESSION_OPENED:
             return f"{owner} opened a session"
         case EventKind.SESSION_ENDED:

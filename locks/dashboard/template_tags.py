@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from locks.dashboard import event_text
 from locks.dashboard.durations import humanize, humanize_ms
-from locks.dashboard.metadata import chips
+from locks.dashboard.metadata import chips, contact
 from locks.dashboard.untrusted_text import visible
 from locks.engine.names import NAMESPACE
 from locks.runs.queries import short_name
@@ -24,6 +24,7 @@ register.filter("humanize_value", event_text.humanize_value)
 register.filter("describe_event", event_text.describe_event)
 register.filter("event_icon", event_text.event_icon)
 register.filter("chips", chips)
+register.filter("contact", contact)
 register.filter("visible", visible)
 
 

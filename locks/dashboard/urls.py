@@ -17,10 +17,12 @@ from locks.dashboard.live import live, overview_live
 from locks.dashboard.lock import views as lock
 from locks.dashboard.mfa import views as mfa
 from locks.dashboard.namespaces import views as namespaces
+from locks.dashboard.notes import views as notes
 from locks.dashboard.now import views as now
 from locks.dashboard.overview import views as overview
 from locks.dashboard.owners import views as owners
 from locks.dashboard.reauthentication import views as reauthentication
+from locks.dashboard.release_requests import views as release_requests
 from locks.dashboard.runs import views as runs
 from locks.dashboard.search import views as search
 from locks.dashboard.social_accounts import views as social_accounts
@@ -133,6 +135,8 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/releases/<int:number>/stop", bulk_release.stop, name="stop-release"),
     path("<slug:team>/<slug:space>/snooze/<lock_name:name>", stuck.snooze, name="snooze"),
     path("<slug:team>/<slug:space>/end-snooze/<lock_name:name>", stuck.end_snooze, name="end-snooze"),
+    path("<slug:team>/<slug:space>/note/<lock_name:name>", notes.note, name="note"),
+    path("<slug:team>/<slug:space>/ask/<lock_name:name>", release_requests.ask, name="ask-for-release"),
     # No lock name ends in the name of an operation, so this path is never that of a lock.
     path(
         "<slug:team>/<slug:space>/locks/<lock_name:name>/force-release",

@@ -6,6 +6,8 @@ from locks.models.hold_baseline import HoldBaseline, StuckCount
 from locks.models.invite import Invite
 from locks.models.lock import Lock
 from locks.models.login_throttle import KnownNetwork, LoginThrottle
+from locks.models.note import Note
+from locks.models.release_request import ReleaseRequest
 from locks.models.run import KvEncoding, KvEntry, Layer, Run, RunActor, RunActorRole, RunDump, RunState
 from locks.models.server import Server
 from locks.models.session import Session
@@ -44,6 +46,8 @@ __all__ = [
     "LoginThrottle",
     "Measure",
     "Membership",
+    "Note",
+    "ReleaseRequest",
     "Role",
     "Run",
     "RunActor",

@@ -68,6 +68,8 @@ class EventKind(models.TextChoices):
     ACTOR_ENDED = "actor_ended"
     SNOOZED = "snoozed"
     SNOOZE_ENDED = "snooze_ended"
+    NOTE_CHANGED = "note_changed"
+    RELEASE_REQUESTED = "release_requested"
 
 
 # Events about the account of a person have neither team nor space, those about a team have no space.

@@ -13,6 +13,7 @@ from locks.dashboard.waiters import waiters_of
 from locks.engine.names import canonical_filter
 from locks.pagination import TimeCursor, decode_or_none
 from locks.runs.queries import run_of_lock
+from locks.services.notes import find_notes
 from locks.services.stuck import find_stuck
 
 
@@ -39,6 +40,7 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
         "run": run_of_lock(space=space, name=name),
         "lock": row,
         "stuck": stuck,
+        "note": find_notes(space=space, names=[name]).get(name),
         "reasons": describe_reasons(stuck) if stuck else [],
         "now": now,
         "max_hold_ends_at": row.max_hold_ends_at(space) if row else None,

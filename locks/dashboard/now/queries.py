@@ -11,8 +11,9 @@ from locks.dashboard.filters import Filters
 from locks.dashboard.page_number import LAST_PAGE
 from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import QueuedWaiter, waiters_of
-from locks.models import Space
+from locks.models import Note, Space
 from locks.services.lock_row import LockRow
+from locks.services.notes import find_notes
 from locks.services.stuck import Reason, StuckLock, find_stuck
 
 ROWS = 50
@@ -66,6 +67,7 @@ class Row:
     # None while the details are closed.
     recent_events: list[EventSummary] | None
     waiters: list[QueuedWaiter]
+    note: Note | None
 
     @property
     def is_stuck(self) -> bool:
@@ -153,6 +155,7 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
     stuck = find_stuck(space=space, lock_ids=[lock.id for lock in shown])
     events = recent_events(space=space, names=open_names)
     waiters = waiters_of(space=space, names=open_names)
+    notes = find_notes(space=space, names=open_names)
     return LockList(
         rows=[
             Row(
@@ -162,6 +165,7 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
                 toggled=filters.toggle(str(lock.id)),
                 recent_events=events.get(lock.name),
                 waiters=waiters.get(lock.name, []),
+                note=notes.get(lock.name),
             )
             for lock, group in zip(shown, groups[:ROWS], strict=True)
         ],

@@ -14,8 +14,8 @@ MAX_SPACES = 200
 # Of one kind, in all spaces and in one of them.
 MAX_RESULTS = 12
 MAX_PER_SPACE = 5
-# Held locks that are read for the names of their owners.
-MAX_SCANNED = 100_000
+# Held locks that are read for the names of their owners. An index of owners would cost every acquire more than it helps.
+MAX_SCANNED = 20_000
 # The last character of Unicode: behind every text with the same beginning.
 _BEYOND = "\U0010ffff"
 _REQUEST_ID = re.compile(r"\S{8,128}")

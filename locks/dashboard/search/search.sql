@@ -20,6 +20,10 @@ owner AS (
         WHERE starts_with(owner, %(text)s)
         LIMIT 500
     ) AS matching
+),
+-- The spaces are compared afterwards, so that the index of request ids is used and not that of spaces.
+request AS MATERIALIZED (
+    SELECT DISTINCT space_id, request_id FROM octo_event WHERE request_id = %(request_id)s
 )
 (
     SELECT 'lock' AS kind, space.id AS space_id, lock.name AS text, lock.owner AS note
@@ -66,10 +70,9 @@ UNION ALL
 )
 UNION ALL
 (
-    SELECT 'request', event.space_id, event.request_id, NULL
-    FROM (
-        SELECT DISTINCT space_id, request_id FROM octo_event
-        WHERE request_id = %(request_id)s AND space_id = ANY (%(space_ids)s)
-    ) AS event
+    SELECT 'request', space.id, request.request_id, NULL
+    FROM request
+    JOIN space ON space.id = request.space_id
+    ORDER BY space.position
     LIMIT %(rows)s
 )

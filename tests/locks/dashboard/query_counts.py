@@ -7,7 +7,7 @@ QUERY_COUNTS = {
     "now": SHELL + 4,  # the list, why some are stuck, the counters, the grant rate
     "now, filtered": SHELL + 4,
     "now, filtered, many pages": SHELL + 5,  # the total
-    "now, rows open": SHELL + 6,  # their last events, their queues
+    "now, rows open": SHELL + 7,  # their last events, their queues, their notes
     "now, in groups": SHELL + 4,
     "now, refreshed": SHELL + 3,  # no switcher
     "owners": SHELL + 1,
@@ -20,7 +20,7 @@ QUERY_COUNTS = {
     "bulk releases": SHELL + 1,
     "bulk release, prepared": SHELL + 3,  # the batch, by owner, its first locks
     "bulk release, running": SHELL + 4,  # the batch, the progress, the results, whether a worker is alive
-    "lock": SHELL + 4,  # the lock, why it is stuck, the timeline's holds, the listed holds
+    "lock": SHELL + 5,  # the lock, why it is stuck, its note, the timeline's holds, the listed holds
     "contention": SHELL + 3,  # the counts, the durations, the names
     "activity": SHELL + 1,
     "activity, filtered by token": SHELL + 2,  # the token
@@ -28,7 +28,9 @@ QUERY_COUNTS = {
     "event": SHELL + 2,  # its token
     "connect": SHELL + 1,
     "system": SHELL + 1,  # the count of this space
-    "force-release": SHELL + 1,
+    "force-release": SHELL + 2,  # the lock, its note
+    "ask for release": SHELL + 1,
+    "note": SHELL + 2,  # the lock, its note
     "tokens": SHELL + 1,
     "tokens, history": SHELL + 1,
     "issue a token": SHELL + 2,  # the clock, the locks its prefixes match

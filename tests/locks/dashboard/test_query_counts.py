@@ -74,6 +74,8 @@ def webhook(space):
         ("connect", "connect", {}),
         ("system", "system", {}),
         ("force-release", "locks/job-1/force-release", {}),
+        ("ask for release", "ask/job-1", {}),
+        ("note", "note/job-1", {}),
         ("tokens", "tokens", {}),
         ("tokens, history", "tokens?show=history", {}),
         ("issue a token", "tokens/new", {}),
