@@ -89,6 +89,7 @@ PAGES: list[Page] = [
     *pages("runs", access=Access.MEMBERS),
     *pages("run", access=Access.MEMBERS, arguments=ONE),
     *pages("tokens", "team-page", "system", "activity-new-count", "tree", access=Access.MEMBERS),
+    *pages("now-export", "contention-export", access=Access.MEMBERS, method="POST"),
     *pages("activity-export", access=Access.MEMBERS, method="POST", form={"format": "csv"}),
     *pages("event", access=Access.MEMBERS, arguments={"event_id": "{event}"}),
     *pages("lock", access=Access.MEMBERS, arguments=NAMED),
@@ -96,6 +97,7 @@ PAGES: list[Page] = [
     *pages("token-first-use", access=Access.MEMBERS, arguments=TOKEN),
     *pages("ask-for-release", access=Access.MEMBERS, arguments=NAMED),
     *pages("ask-for-release", access=Access.MEMBERS, method="POST", arguments=NAMED),
+    *pages("save-filter", access=Access.MEMBERS, method="POST", form={"page": "now"}),
     # For operators.
     *pages("force-release", "snooze", "note", access=Access.OPERATORS, arguments=NAMED),
     *pages("force-release", "snooze", "note", access=Access.OPERATORS, method="POST", arguments=NAMED),
@@ -138,6 +140,8 @@ PAGES: list[Page] = [
     *pages(
         "change-role", access=Access.ADMINS, method="POST", arguments={"user_id": "{member}"}, form={"role": "viewer"}
     ),
+    *pages("space-roles", access=Access.ADMINS, arguments={"user_id": "{member}"}),
+    *pages("space-roles", access=Access.ADMINS, method="POST", arguments={"user_id": "{member}"}),
     *pages("remove-member", access=Access.ADMINS, arguments={"user_id": "{member}"}),
     *pages("remove-member", access=Access.ADMINS, method="POST", arguments={"user_id": "{member}"}),
     # Reports that there is no open invitation, instead of 404.
@@ -161,6 +165,7 @@ PERSONAL = {
     "openid_connect_callback": "a redirect from the provider: test_providers.py",
     "confirmation": "the user's own password: test_reauthentication.py",
     "account-session": "sessions of other users are not found: test_account.py",
+    "delete-filter": "the user's own filters: test_saved_filters.py",
     "account-sign-out": "the user's own sessions: test_account.py",
 }
 

@@ -37,6 +37,7 @@ _ICONS: dict[str, str] = {
     EventKind.MEMBER_LEFT: "person",
     EventKind.MEMBER_REMOVED: "person",
     EventKind.ROLE_CHANGED: "person",
+    EventKind.SPACE_ROLE_CHANGED: "person",
     EventKind.INVITE_CREATED: "person",
     EventKind.INVITE_REVOKED: "person",
     EventKind.SPACE_CREATED: "system",
@@ -52,6 +53,7 @@ _ICONS: dict[str, str] = {
     EventKind.WEBHOOK_REPLAYED: "webhook",
     EventKind.WEBHOOK_DELETED: "webhook",
     EventKind.HISTORY_EXPORTED: "activity",
+    EventKind.LIST_EXPORTED: "activity",
     EventKind.RUN_STARTED: "runs",
     EventKind.RUN_DRAINED: "runs",
     EventKind.RUN_FINISHED: "runs",
@@ -114,6 +116,8 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"Session of {owner} expired{held}"
         case EventKind.HISTORY_EXPORTED:
             return f"{event.actor_name} exported the history"
+        case EventKind.LIST_EXPORTED:
+            return f"{event.actor_name} exported a list"
     sentence = None
     if isinstance(event, Event):
         sentence = describe_team_event(event) or _describe_bulk_release(event) or _describe_run(event)

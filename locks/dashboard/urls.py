@@ -24,6 +24,7 @@ from locks.dashboard.owners import views as owners
 from locks.dashboard.reauthentication import views as reauthentication
 from locks.dashboard.release_requests import views as release_requests
 from locks.dashboard.runs import views as runs
+from locks.dashboard.saved_filters import views as saved_filters
 from locks.dashboard.search import views as search
 from locks.dashboard.social_accounts import views as social_accounts
 from locks.dashboard.spaces import views as spaces
@@ -76,6 +77,8 @@ urlpatterns = [
     path("<slug:team>/", home.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),
     path("<slug:team>/<slug:space>/live", live, name="live"),
+    path("<slug:team>/<slug:space>/export", now.export, name="now-export"),
+    path("<slug:team>/<slug:space>/contention/export", contention.export, name="contention-export"),
     path("<slug:team>/<slug:space>/contention", contention.contention, name="contention"),
     path("<slug:team>/<slug:space>/activity", activity.activity, name="activity"),
     path("<slug:team>/<slug:space>/activity/new-count", activity.new_count, name="activity-new-count"),
@@ -107,6 +110,7 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/team/activity", team.activity, name="team-activity"),
     path("<slug:team>/<slug:space>/team/activity/<int:event_id>", team.event, name="team-event"),
     path("<slug:team>/<slug:space>/team/members/<int:user_id>/role", team.change_role, name="change-role"),
+    path("<slug:team>/<slug:space>/team/members/<int:user_id>/spaces", team.space_roles, name="space-roles"),
     path("<slug:team>/<slug:space>/team/members/<int:user_id>/remove", team.remove, name="remove-member"),
     path("<slug:team>/<slug:space>/team/leave", team.leave, name="leave-team"),
     path("<slug:team>/<slug:space>/team/invites/new", invites.create, name="new-invite"),
@@ -135,6 +139,8 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/releases/<int:number>/stop", bulk_release.stop, name="stop-release"),
     path("<slug:team>/<slug:space>/snooze/<lock_name:name>", stuck.snooze, name="snooze"),
     path("<slug:team>/<slug:space>/end-snooze/<lock_name:name>", stuck.end_snooze, name="end-snooze"),
+    path("<slug:team>/<slug:space>/filters", saved_filters.save, name="save-filter"),
+    path("<slug:team>/<slug:space>/filters/<int:filter_id>/delete", saved_filters.delete, name="delete-filter"),
     path("<slug:team>/<slug:space>/note/<lock_name:name>", notes.note, name="note"),
     path("<slug:team>/<slug:space>/ask/<lock_name:name>", release_requests.ask, name="ask-for-release"),
     # No lock name ends in the name of an operation, so this path is never that of a lock.

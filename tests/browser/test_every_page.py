@@ -105,6 +105,7 @@ PAGES = (
     "team",
     "team/activity",
     "team/invites/new",
+    "team/members/{victor}/spaces",
     "team/spaces/new",
     "team/limits",
     "team/namespaces",
@@ -200,6 +201,7 @@ def paths(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
             "holder": f"{held.holder_id}:{held.owner}",
             "webhook": create_missing(Space.objects.get(slug="production")),
             "run": sample.id,
+            "victor": User.objects.get(username="victor").pk,
             "layer": sample.sublead.actor.layer_id,
         }
     filled = [page.format(**values) for page in PAGES]

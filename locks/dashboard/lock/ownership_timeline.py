@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from django.utils.timezone import localtime
+
 from locks.dashboard.durations import humanize
 from locks.dashboard.lock.queries import Hold
 from locks.dashboard.untrusted_text import isolate, visible
@@ -134,8 +136,8 @@ def _labels(begin: datetime, span: str) -> list[str]:
     """Seven times from the left edge to the right."""
     step = SPANS[span] / 6
     time_format = "%H:%M" if span == "24h" else "%d %b"
-    return [(begin + step * number).strftime(time_format) for number in range(6)] + ["now"]
+    return [localtime(begin + step * number).strftime(time_format) for number in range(6)] + ["now"]
 
 
 def _time(moment: datetime) -> str:
-    return moment.strftime("%d %b %H:%M:%S")
+    return localtime(moment).strftime("%d %b %H:%M:%S")

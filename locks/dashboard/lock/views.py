@@ -5,6 +5,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from locks.dashboard.access import SpaceContext, space_required
+from locks.dashboard.lock.hold_times import hold_times
 from locks.dashboard.lock.ownership_timeline import MAX_HOLDS, SPANS, ownership_timeline
 from locks.dashboard.lock.queries import HOLDS, ended_holds, find_lock, has_history, overlaps, percentiles
 from locks.dashboard.rendering import is_htmx_target, page, partial
@@ -51,6 +52,7 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
         "span": span,
         "spans": list(SPANS),
         "percentiles": percentiles(recent),
+        "hold_times": hold_times(ended=recent, now=now, span=span),
         "holds": listed[:HOLDS],
         "older": listed[HOLDS - 1].cursor if len(listed) > HOLDS else None,
     }

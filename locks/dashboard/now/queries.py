@@ -1,6 +1,6 @@
 """Now: a page of active locks, and the counters above it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -19,6 +19,8 @@ from locks.services.stuck import Reason, StuckLock, find_stuck
 ROWS = 50
 EXACT_UP_TO = 10_000
 MINUTES = 60
+MAX_EXPORTED = 1_000_000
+EXPORT_BATCH = 1_000
 
 SORTS: dict[str, str] = {
     "severity": "Severity",
@@ -173,6 +175,15 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
         first=skipped + 1,
         has_next=len(locks) > ROWS and filters.page < LAST_PAGE,
     )
+
+
+def export_locks(*, space: Space, filters: LockListFilters) -> Iterator[list[LockRow]]:
+    """All locks of the filter in batches. The ids are read at once, so that no transaction stays open while a client reads
+    slowly; each lock is as it is when its batch is read."""
+    parameters = {**filters.sql_parameters(space), "rows": MAX_EXPORTED}
+    ids = [row["id"] for row in fetch("now/export_ids", dict[str, int], parameters)]
+    for start in range(0, len(ids), EXPORT_BATCH):
+        yield fetch("now/export_locks", LockRow, {"ids": ids[start : start + EXPORT_BATCH]})
 
 
 def counters(*, spaces: Sequence[Space]) -> dict[int, Counters]:

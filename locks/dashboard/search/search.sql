@@ -12,9 +12,12 @@ owner AS (
     FROM (
         SELECT space_id, owner
         FROM (
-            SELECT lock.space_id, lock.owner
+            -- By space, so that the locks of other spaces are not read.
+            SELECT space.id AS space_id, lock.owner
             FROM space
-            JOIN octo_lock AS lock ON lock.space_id = space.id AND lock.lease_id IS NOT NULL
+            CROSS JOIN LATERAL (
+                SELECT owner FROM octo_lock WHERE octo_lock.space_id = space.id AND lease_id IS NOT NULL LIMIT %(scanned)s
+            ) AS lock
             LIMIT %(scanned)s
         ) AS held
         WHERE starts_with(owner, %(text)s)

@@ -2,16 +2,18 @@
 
 # Every page: the session, the user, the space, the spaces of the switcher, the system's state (once a second).
 SHELL = 5
+# Pages with saved filters.
+SAVED = SHELL + 1
 
 QUERY_COUNTS = {
-    "now": SHELL + 4,  # the list, why some are stuck, the counters, the grant rate
-    "now, filtered": SHELL + 4,
-    "now, filtered, many pages": SHELL + 5,  # the total
-    "now, rows open": SHELL + 7,  # their last events, their queues, their notes
-    "now, in groups": SHELL + 4,
+    "now": SAVED + 4,  # the list, why some are stuck, the counters, the grant rate
+    "now, filtered": SAVED + 4,
+    "now, filtered, many pages": SAVED + 5,  # the total
+    "now, rows open": SAVED + 7,  # their last events, their queues, their notes
+    "now, in groups": SAVED + 4,
     "now, refreshed": SHELL + 3,  # no switcher
-    "owners": SHELL + 1,
-    "owners, rows open": SHELL + 2,  # their locks
+    "owners": SAVED + 1,
+    "owners, rows open": SAVED + 2,  # their locks
     "runs": SHELL + 2,  # the list, the clock
     "a run": SHELL + 8,  # the run, layers, actors, leases, waiters, entries, the opened entry, the clock
     "stuck": SHELL + 1,
@@ -22,8 +24,8 @@ QUERY_COUNTS = {
     "bulk release, running": SHELL + 4,  # the batch, the progress, the results, whether a worker is alive
     "lock": SHELL + 5,  # the lock, why it is stuck, its note, the timeline's holds, the listed holds
     "contention": SHELL + 3,  # the counts, the durations, the names
-    "activity": SHELL + 1,
-    "activity, filtered by token": SHELL + 2,  # the token
+    "activity": SAVED + 1,
+    "activity, filtered by token": SAVED + 2,  # the token
     "activity, new events": SHELL - 1,  # no navigation
     "event": SHELL + 2,  # its token
     "connect": SHELL + 1,
@@ -36,7 +38,7 @@ QUERY_COUNTS = {
     "issue a token": SHELL + 2,  # the clock, the locks its prefixes match
     "rotate a token": SHELL + 1,
     "revoke a token": SHELL + 3,  # the token as it is stored, the secrets before it
-    "team": SHELL + 5,  # members, spaces, held locks, invitations, audit log
+    "team": SHELL + 6,  # members, their roles by space, spaces, held locks, invitations, audit log
     "team, activity": SHELL + 1,
     "overview": 5,  # the session, the user, the spaces, their counters, the system's state; no switcher
     "overview, refreshed": 5,
