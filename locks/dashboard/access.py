@@ -84,9 +84,9 @@ class SpaceContext:
 
 
 def visible_spaces(user: User) -> QuerySet[Space]:
-    """Each with the user's effective role as `role`. This is the one place that decides it: admins of the team are admins
-    in all of its spaces; for others a role in the space replaces that in the team; and an admin without the second
-    factor that the server requires has only a viewer's rights. `own_role` is the role before the last rule."""
+    """Each with the user's effective role as `role`. This is the one place that decides it: admins of the team are
+    admins in all of its spaces; for others a role in the space replaces that in the team; and an admin without the
+    second factor that the server requires has only a viewer's rights. `own_role` is the role before the last rule."""
     spaces = Space.objects.select_related("team").filter(archived_at=None).order_by("team__name", "name")
     if user.is_superuser:
         spaces = spaces.annotate(own_role=Value(Role.ADMIN.value))

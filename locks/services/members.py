@@ -48,9 +48,7 @@ def change_role(*, actor: Actor, by: User, team: Team, member: User, role: Role)
 
 
 @transaction.atomic
-def set_space_roles(
-    *, actor: Actor, by: User, team: Team, member: User, roles: Mapping[Space, Role | None]
-) -> None:
+def set_space_roles(*, actor: Actor, by: User, team: Team, member: User, roles: Mapping[Space, Role | None]) -> None:
     """The roles of the member in these spaces of the team; None: the role in the team. Raises IsAdmin for an admin."""
     lock_team_as_admin(team=team, by=by)
     membership = _membership(team, member)

@@ -1,4 +1,4 @@
-"""The overview, the search over all spaces, asking for a release and being told that a lock is free, in a real browser."""
+"""Overview, search over all spaces, asking for a release and being told that a lock is free, in a real browser."""
 
 import re
 

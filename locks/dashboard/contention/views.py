@@ -10,7 +10,6 @@ from locks.dashboard.contention.queries import contention as measure_contention
 from locks.dashboard.downloads import download_list
 from locks.dashboard.rendering import is_htmx_target, page, partial
 
-
 MAX_EXPORTED = 10_000
 EXPORTED = ("name", "refused", "waited", "waited_ms", "owner", "queue_length")
 

@@ -1,5 +1,6 @@
 """Hold times of a lock over time: p50, p95 and p99 of the holds that ended in each step, as the geometry of a chart."""
 
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,10 +41,9 @@ def hold_times(*, ended: Sequence[Hold], now: datetime, span: str) -> HoldTimes 
     times: list[list[int]] = [[] for _ in range(SPANS[span] // step)]
     for hold in ended:
         number = min(len(times) - 1, max(0, (hold.ended_at - begin) // step))
-        times[number].append(hold.held_ms)
+        insort(times[number], hold.held_ms)
     points = [
-        (percentile(sorted(held), 0.5), percentile(sorted(held), 0.95), percentile(sorted(held), 0.99)) if held else None
-        for held in times
+        (percentile(held, 0.5), percentile(held, 0.95), percentile(held, 0.99)) if held else None for held in times
     ]
     scale = charts.Scale.around([(point[0], point[2]) if point else None for point in points])
     bars = charts.ranges([point[:2] if point else None for point in points], scale=scale)

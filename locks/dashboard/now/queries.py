@@ -178,8 +178,8 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
 
 
 def export_locks(*, space: Space, filters: LockListFilters) -> Iterator[list[LockRow]]:
-    """All locks of the filter in batches. The ids are read at once, so that no transaction stays open while a client reads
-    slowly; each lock is as it is when its batch is read."""
+    """All locks of the filter in batches. The ids are read at once, so that no transaction stays open while a client
+    reads slowly; each lock is as it is when its batch is read."""
     parameters = {**filters.sql_parameters(space), "rows": MAX_EXPORTED}
     ids = [row["id"] for row in fetch("now/export_ids", dict[str, int], parameters)]
     for start in range(0, len(ids), EXPORT_BATCH):

@@ -16,7 +16,6 @@ from locks.dashboard.now.queries import (
 )
 from locks.dashboard.rendering import is_htmx_target, page, partial
 
-
 EXPORTED = (
     "name", "state", "owner", "metadata", "acquired_at", "last_heartbeat_at", "effective_expires_at", "available_at",
     "effective_ttl", "renewals", "waiters", "fencing_token",

@@ -23,7 +23,9 @@ def save(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     try:
         service.save(actor=actor(request), user=current_user(request), space=space_context.space, **saved)
     except service.TooManyFilters:
-        messages.error(request, f"Not saved. A page has {service.MAX_PER_PAGE} saved filters at most: delete one first.")
+        messages.error(
+            request, f"Not saved. A page has {service.MAX_PER_PAGE} saved filters at most: delete one first."
+        )
     else:
         messages.success(request, f"Filter saved as {saved['name']}.")
     return redirect(f"{space_context.url(saved['page'])}?{saved['query']}")

@@ -14,7 +14,7 @@ MAX_SPACES = 200
 # Of one kind, in all spaces and in one of them.
 MAX_RESULTS = 12
 MAX_PER_SPACE = 5
-# Held locks that are read for the names of their owners. An index of owners would cost every acquire more than it helps.
+# Held locks that are read for the names of their owners: an index of owners would make every acquire slower.
 MAX_SCANNED = 20_000
 # The last character of Unicode: behind every text with the same beginning.
 _BEYOND = "\U0010ffff"
@@ -63,7 +63,9 @@ def _pages(text: str, spaces: Sequence[SpaceContext]) -> Iterable[Result]:
     found = 0
     for context in spaces if words else spaces[:1]:
         for page in PAGES:
-            described = f"{context.team.name} {context.team.slug} {context.space.name} {context.space.slug} {page.label}"
+            described = (
+                f"{context.team.name} {context.team.slug} {context.space.name} {context.space.slug} {page.label}"
+            )
             if (page.admins_only and not context.may_manage) or not all(word in described.lower() for word in words):
                 continue
             url = context.url(page.url or page.key)

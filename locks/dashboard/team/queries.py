@@ -58,7 +58,9 @@ def members(team: Team) -> list[Member]:
     order = {Role.ADMIN: 0, Role.OPERATOR: 1, Role.VIEWER: 2}
     memberships = Membership.objects.filter(team=team).select_related("user").order_by("user__username")
     space_roles = Prefetch("space_roles", SpaceRole.objects.select_related("space"))
-    rows = sorted(memberships.prefetch_related(space_roles)[:MAX_MEMBERS], key=lambda membership: order[Role(membership.role)])
+    rows = sorted(
+        memberships.prefetch_related(space_roles)[:MAX_MEMBERS], key=lambda membership: order[Role(membership.role)]
+    )
     admins = [row.pk for row in rows if row.role == Role.ADMIN and row.user.is_active]
     return [Member(membership=row, is_only_admin=[row.pk] == admins) for row in rows]
 

@@ -35,7 +35,11 @@ def test_a_filter_is_deleted_by_its_user_only(space, victor, olga, visit):
 
 @pytest.mark.parametrize(
     ("change", "error"),
-    [({"query": "?page=2"}, "Filter the list first"), ({"name": " "}, "Enter a name"), ({"name": "x" * 61}, "at most 60")],
+    [
+        ({"query": "?page=2"}, "Filter the list first"),
+        ({"name": " "}, "Enter a name"),
+        ({"name": "x" * 61}, "at most 60"),
+    ],
 )
 def test_what_is_no_filter_is_refused(change, error, space, victor, visit):
     browser = visit(victor)

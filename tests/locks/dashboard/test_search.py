@@ -114,5 +114,10 @@ def test_names_tokens_and_requests_are_found_by_index(space):
         cursor.execute("DROP INDEX event_of_space, event_of_lock, event_of_kind")
         cursor.execute(f"EXPLAIN {sql}", parameters)
         plan = "\n".join(line for (line,) in cursor.fetchall())
-    for condition in (r"name >= 'job'", r"\(name\)::text ~>=~ 'job'", r"\(public_id\)::text ~>=~ 'job'", "request_id = 'req_1'"):
+    for condition in (
+        r"name >= 'job'",
+        r"\(name\)::text ~>=~ 'job'",
+        r"\(public_id\)::text ~>=~ 'job'",
+        "request_id = 'req_1'",
+    ):
         assert re.search(rf"Index Cond: .*{condition}", plan), condition
