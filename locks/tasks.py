@@ -17,7 +17,16 @@ from locks.events.webhooks.delivery_pool import POOL_SIZE, delivery_pool
 from locks.events.webhooks.outbox import fan_out, purge_deliveries
 from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
 from locks.runs import upkeep as runs_upkeep
-from locks.services import bulk_release, elections, freezes, login_throttle, servers, snooze, token_clients
+from locks.services import (
+    bulk_release,
+    elections,
+    freezes,
+    login_throttle,
+    release_requests,
+    servers,
+    snooze,
+    token_clients,
+)
 from locks.services.stuck import count_stuck
 from locks.system_state.statement_timeout import MAINTENANCE, statement_timeout
 from locks.task_recording import RecordedTask
@@ -118,6 +127,7 @@ def retention() -> str:
         bulk_release.purge(days=settings.RETENTION_DAYS)
         snooze.purge()
         token_clients.purge(days=settings.RETENTION_DAYS)
+        release_requests.purge()
         run(purge_hold_baselines())
         Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
         servers.purge(days=HEARTBEAT_DAYS)

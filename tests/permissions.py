@@ -31,6 +31,7 @@ class Access(Enum):
     SIGNED_IN = (Cell.SIGN_IN, *(Cell.ALLOWED,) * 5)
     MEMBERS = (Cell.SIGN_IN, Cell.NOT_FOUND, *(Cell.ALLOWED,) * 4)
     # An event source cannot follow a redirect to the sign-in page.
+    SIGNED_IN_ONLY = (Cell.NOT_FOUND, *(Cell.ALLOWED,) * 5)
     MEMBERS_ONLY = (Cell.NOT_FOUND, Cell.NOT_FOUND, *(Cell.ALLOWED,) * 4)
     OPERATORS = (Cell.SIGN_IN, Cell.NOT_FOUND, Cell.FORBIDDEN, *(Cell.ALLOWED,) * 3)
     ADMINS = (Cell.SIGN_IN, Cell.NOT_FOUND, Cell.FORBIDDEN, Cell.FORBIDDEN, Cell.ALLOWED, Cell.ALLOWED)
@@ -70,7 +71,8 @@ PAGES: list[Page] = [
     *pages("sign-in", "join", access=Access.PUBLIC),
     *pages("sign-in", "sign-out", "theme", "join", "join-accept", access=Access.PUBLIC, method="POST"),
     *pages("join-accept", access=Access.PUBLIC),
-    *pages("home", "account", access=Access.SIGNED_IN),
+    *pages("home", "overview", "search", "account", access=Access.SIGNED_IN),
+    *pages("overview-live", access=Access.SIGNED_IN_ONLY),
     *pages("account-profile", "account-password", "account-other-sessions", access=Access.SIGNED_IN, method="POST"),
     *pages("account-codes", "account-passkeys", "confirmation-passkey", access=Access.DISABLED),
     *pages("account-codes", "account-passkeys", "account-recovery-codes", access=Access.DISABLED, method="POST"),
@@ -88,15 +90,19 @@ PAGES: list[Page] = [
     *pages("runs", access=Access.MEMBERS),
     *pages("run", access=Access.MEMBERS, arguments=ONE),
     *pages("tokens", "team-page", "system", "activity-new-count", "names", "timeline", "waits", access=Access.MEMBERS),
+    *pages("now-export", "contention-export", access=Access.MEMBERS, method="POST"),
     *pages("activity-export", access=Access.MEMBERS, method="POST", form={"format": "csv"}),
     *pages("event", access=Access.MEMBERS, arguments={"event_id": "{event}"}),
     *pages("lock", access=Access.MEMBERS, arguments=NAMED),
     *pages("owner", access=Access.MEMBERS, query="?name=worker"),
     *pages("release", access=Access.MEMBERS, arguments={"number": "{batch}"}),
     *pages("token-first-use", access=Access.MEMBERS, arguments=TOKEN),
+    *pages("ask-for-release", access=Access.MEMBERS, arguments=NAMED),
+    *pages("ask-for-release", access=Access.MEMBERS, method="POST", arguments=NAMED),
+    *pages("save-filter", access=Access.MEMBERS, method="POST", form={"page": "now"}),
     # For operators.
-    *pages("force-release", "snooze", access=Access.OPERATORS, arguments=NAMED),
-    *pages("force-release", "snooze", access=Access.OPERATORS, method="POST", arguments=NAMED),
+    *pages("force-release", "snooze", "note", access=Access.OPERATORS, arguments=NAMED),
+    *pages("force-release", "snooze", "note", access=Access.OPERATORS, method="POST", arguments=NAMED),
     *pages("end-snooze", access=Access.OPERATORS, method="POST", arguments=NAMED, form={"fencing_token": "{snoozed}"}),
     *pages("prepare-release", access=Access.OPERATORS, method="POST"),
     *pages("confirm-release", "stop-release", access=Access.OPERATORS, method="POST", arguments={"number": "{batch}"}),
@@ -142,6 +148,8 @@ PAGES: list[Page] = [
     *pages(
         "change-role", access=Access.ADMINS, method="POST", arguments={"user_id": "{member}"}, form={"role": "viewer"}
     ),
+    *pages("space-roles", access=Access.ADMINS, arguments={"user_id": "{member}"}),
+    *pages("space-roles", access=Access.ADMINS, method="POST", arguments={"user_id": "{member}"}),
     *pages("remove-member", access=Access.ADMINS, arguments={"user_id": "{member}"}),
     *pages("remove-member", access=Access.ADMINS, method="POST", arguments={"user_id": "{member}"}),
     # Reports that there is no open invitation, instead of 404.
@@ -165,6 +173,7 @@ PERSONAL = {
     "openid_connect_callback": "a redirect from the provider: test_providers.py",
     "confirmation": "the user's own password: test_reauthentication.py",
     "account-session": "sessions of other users are not found: test_account.py",
+    "delete-filter": "the user's own filters: test_saved_filters.py",
     "account-sign-out": "the user's own sessions: test_account.py",
 }
 

@@ -30,12 +30,16 @@ from locks.models import (
     Layer,
     Lock,
     Membership,
+    Note,
+    ReleaseRequest,
     Run,
     RunActor,
+    SavedFilter,
     Server,
     Session,
     Snooze,
     Space,
+    SpaceRole,
     TaskRun,
     Team,
     Token,
@@ -236,6 +240,34 @@ class SnoozeAdmin(ReadOnlyAdmin):
 class FreezeAdmin(ReadOnlyAdmin):
     list_display = ("id", "prefix", "space", "reason", "until", "actor_name", "ended_at")
     list_select_related = ("space__team",)
+    ordering = ("-id",)
+
+
+@admin.register(Note)
+class NoteAdmin(ReadOnlyAdmin):
+    list_display = ("name", "is_prefix", "space", "person_name", "updated_at", "runbook_url")
+    list_select_related = ("space__team",)
+    ordering = ("-id",)
+
+
+@admin.register(ReleaseRequest)
+class ReleaseRequestAdmin(ReadOnlyAdmin):
+    list_display = ("lock_name", "space", "fencing_token", "person_name", "requested_at", "reason")
+    list_select_related = ("space__team",)
+    ordering = ("-id",)
+
+
+@admin.register(SavedFilter)
+class SavedFilterAdmin(ReadOnlyAdmin):
+    list_display = ("name", "user", "space", "page", "query")
+    list_select_related = ("user", "space__team")
+    ordering = ("-id",)
+
+
+@admin.register(SpaceRole)
+class SpaceRoleAdmin(ReadOnlyAdmin):
+    list_display = ("membership", "space", "role")
+    list_select_related = ("membership__user", "membership__team", "space__team")
     ordering = ("-id",)
 
 

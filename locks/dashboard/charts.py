@@ -112,6 +112,18 @@ def ranges(values: Sequence[tuple[float, float] | None], *, scale: Scale) -> lis
     return drawn
 
 
+def duration_marks(scale: Scale) -> list[Mark]:
+    return [Mark(label=_format_mark(mark), y=round(HEIGHT - scale.height(mark), 2)) for mark in scale.marks]
+
+
+def _format_mark(milliseconds: float) -> str:
+    """A round duration in one unit."""
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        if milliseconds >= size:
+            return f"{milliseconds / size:.2g} {unit}".replace("e+01", "0")
+    return f"{milliseconds:.0f} ms"
+
+
 def round_top(number: float) -> int:
     """The next even round number, at least 4: its half is a whole number too."""
     if number <= 4:

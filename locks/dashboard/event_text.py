@@ -29,6 +29,8 @@ _ICONS: dict[str, str] = {
     EventKind.UNFROZEN: "freeze",
     EventKind.SNOOZED: "snooze",
     EventKind.SNOOZE_ENDED: "snooze",
+    EventKind.NOTE_CHANGED: "note",
+    EventKind.RELEASE_REQUESTED: "ask",
     EventKind.BULK_RELEASE_STARTED: "force",
     EventKind.BULK_RELEASE_STOPPED: "force",
     EventKind.BULK_RELEASE_FINISHED: "force",
@@ -38,6 +40,7 @@ _ICONS: dict[str, str] = {
     EventKind.MEMBER_LEFT: "person",
     EventKind.MEMBER_REMOVED: "person",
     EventKind.ROLE_CHANGED: "person",
+    EventKind.SPACE_ROLE_CHANGED: "person",
     EventKind.INVITE_CREATED: "person",
     EventKind.INVITE_REVOKED: "person",
     EventKind.SPACE_CREATED: "system",
@@ -53,6 +56,7 @@ _ICONS: dict[str, str] = {
     EventKind.WEBHOOK_REPLAYED: "webhook",
     EventKind.WEBHOOK_DELETED: "webhook",
     EventKind.HISTORY_EXPORTED: "activity",
+    EventKind.LIST_EXPORTED: "activity",
     EventKind.RUN_STARTED: "runs",
     EventKind.RUN_DRAINED: "runs",
     EventKind.RUN_FINISHED: "runs",
@@ -106,6 +110,11 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"{event.actor_name} snoozed it while {owner} holds it"
         case EventKind.SNOOZE_ENDED:
             return f"{event.actor_name} ended its snooze"
+        case EventKind.NOTE_CHANGED:
+            prefix = (event.detail or {}).get("prefix") if isinstance(event, Event) else None
+            return f"{event.actor_name} changed {f'the note of {isolate(prefix)}' if prefix else 'its note'}"
+        case EventKind.RELEASE_REQUESTED:
+            return f"{event.actor_name} asked {owner} to release it"
         case EventKind.SESSION_OPENED:
             return f"{owner} opened a session"
         case EventKind.SESSION_ENDED:
@@ -114,6 +123,8 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"Session of {owner} expired{held}"
         case EventKind.HISTORY_EXPORTED:
             return f"{event.actor_name} exported the history"
+        case EventKind.LIST_EXPORTED:
+            return f"{event.actor_name} exported a list"
     sentence = None
     if isinstance(event, Event):
         sentence = (

@@ -1,4 +1,4 @@
-"""The live stream of a space: it says that something changed, and the page fetches what it shows.
+"""The live stream of a space, or of the overview: it says that something changed, and the page fetches what it shows.
 
 The view authorizes the request on its thread. After that a stream holds no thread and no database connection, only an
 entry among the viewers that the one poller of this process serves.
@@ -32,25 +32,43 @@ poller.register(viewers, ViewerAuthorization(viewers))
 @require_safe
 def live(request: HttpRequest, *, team: str, space: str) -> HttpResponse:
     """404 without a session: an EventSource cannot follow a redirect to the sign-in page."""
-    viewer = admit(request, team=team, space=space)
-    if not viewers.has_room_for(viewer):
-        # The page then polls.
-        return HttpResponse(status=503, headers={"Retry-After": "1"})
-    return LoopStreamingResponse(partial(_stream, viewer), headers=sse.HEADERS)
+    return _respond(admit(request, team=team, space=space))
+
+
+@require_safe
+def overview_live(request: HttpRequest) -> HttpResponse:
+    """Says only that the server is there and the user signed in: the overview refreshes by itself every few seconds,
+    because to watch all spaces for changes costs more than to count their locks."""
+    return _respond(_viewer(_signed_in_user(request), request, space_id=None))
 
 
 def admit(request: HttpRequest, *, team: str, space: str) -> Viewer:
     """Raises Http404 unless the user is signed in and may see the space."""
-    user = request.user
-    if not isinstance(user, User) or request.session.session_key is None:
+    user = _signed_in_user(request)
+    return _viewer(user, request, space_id=get_space_context(user, team=team, space=space).space.pk)
+
+
+def _signed_in_user(request: HttpRequest) -> User:
+    if not isinstance(request.user, User) or request.session.session_key is None:
         raise Http404
-    space_context = get_space_context(user, team=team, space=space)
+    return request.user
+
+
+def _viewer(user: User, request: HttpRequest, *, space_id: int | None) -> Viewer:
+    assert request.session.session_key is not None
     return Viewer(
         session_key=digest(request.session.session_key),
         user_id=user.pk,
         password_digest=hashlib.sha256(user.password.encode()).hexdigest(),
-        space_id=space_context.space.pk,
+        space_id=space_id,
     )
+
+
+def _respond(viewer: Viewer) -> HttpResponse:
+    if not viewers.has_room_for(viewer):
+        # The page then polls.
+        return HttpResponse(status=503, headers={"Retry-After": "1"})
+    return LoopStreamingResponse(partial(_stream, viewer), headers=sse.HEADERS)
 
 
 async def _stream(viewer: Viewer, receive: Receive, send: Send) -> None:

@@ -30,7 +30,8 @@ class Viewer:
     session_key: str
     user_id: int
     password_digest: str
-    space_id: int
+    # None: the overview, which is not notified of changes.
+    space_id: int | None
     changes: int = 0
     is_gone: bool = False
     polled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,7 +59,10 @@ class Viewers:
         return (
             len(self._viewers) < MAX_VIEWERS
             and sum(other.user_id == viewer.user_id for other in self.all()) < MAX_VIEWERS_PER_USER
-            and sum(other.space_id == viewer.space_id for other in self.all()) < MAX_VIEWERS_PER_SPACE
+            and (
+                viewer.space_id is None
+                or sum(other.space_id == viewer.space_id for other in self.all()) < MAX_VIEWERS_PER_SPACE
+            )
         )
 
     def add(self, viewer: Viewer) -> None:
@@ -81,7 +85,7 @@ class Viewers:
             self._positions.clear()
             self._markers.clear()
         self._connection = connection
-        spaces = {viewer.space_id for viewer in self._viewers}
+        spaces = {viewer.space_id for viewer in self._viewers if viewer.space_id is not None}
         for unwatched in self._markers.keys() - spaces:
             del self._markers[unwatched], self._positions[unwatched]
         parameters = [list(spaces), [self._positions.get(space_id) for space_id in spaces]]
@@ -93,7 +97,8 @@ class Viewers:
             changes[space_id] = events or int(is_another or self._markers.get(space_id, marker) != marker)
             self._markers[space_id], self._positions[space_id] = marker, position
         for viewer in self._viewers:
-            viewer.changes += changes.get(viewer.space_id, 0)
+            if viewer.space_id is not None:
+                viewer.changes += changes.get(viewer.space_id, 0)
             viewer.polled.set()
         return False
 

@@ -12,6 +12,9 @@ MAX_URL = 30
 # Keys are words of any script. A pair begins after a separator: an equals sign within a word, as in a URL, makes none.
 _PAIR = re.compile(r"""(?<![^\s,;|])(?P<key>[^\W\d][\w.\-/]*)=(?P<value>"[^"]*"|'[^']*'|\S+)""")
 
+# Without the characters that add headers or more recipients to a mailto: link.
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)*", re.ASCII)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Chip:
@@ -22,7 +25,11 @@ class Chip:
 
     @property
     def link(self) -> str | None:
-        return self.value if _is_web_url(self.value) else None
+        return self.value if is_web_url(self.value) else None
+
+    @property
+    def contact_link(self) -> str | None:
+        return self.link or (f"mailto:{self.value}" if _EMAIL.fullmatch(self.value) else None)
 
     @property
     def label(self) -> str:
@@ -39,6 +46,14 @@ def chips(metadata: str | None) -> list[Chip]:
         return []
     parsed = _from_json(metadata)
     return _from_text(metadata) if parsed is None else parsed
+
+
+def contact(metadata: str | None) -> Chip | None:
+    """The entry `contact`, if it is an e-mail address or a web URL."""
+    for chip in chips(metadata):
+        if chip.key.lower() == "contact" and chip.contact_link:
+            return chip
+    return None
 
 
 def _from_json(metadata: str) -> list[Chip] | None:
@@ -81,7 +96,7 @@ def _plain_text(text: str) -> list[Chip]:
     result: list[Chip] = []
     words: list[str] = []
     for word in text.split():
-        if _is_web_url(word):
+        if is_web_url(word):
             result += [Chip(value=" ".join(words))] if words else []
             result.append(Chip(value=word))
             words = []
@@ -90,7 +105,7 @@ def _plain_text(text: str) -> list[Chip]:
     return result + ([Chip(value=" ".join(words))] if words else [])
 
 
-def _is_web_url(text: str) -> bool:
+def is_web_url(text: str) -> bool:
     if not text.startswith(("http://", "https://")):
         return False
     try:

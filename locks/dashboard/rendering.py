@@ -67,16 +67,18 @@ PAGES: tuple[Page, ...] = (
 
 # Listed in the help besides the pages; static/js/shortcuts.js implements them.
 SHORTCUTS: tuple[tuple[str, str], ...] = (
-    ("/", "search"),
+    ("Ctrl K", "search all spaces; ⌘ K on a Mac"),
+    ("/", "search this page"),
     ("j k", "next and previous row"),
     ("Enter", "open the row"),
     ("x", "select the row; Shift and a click select a range"),
     ("p", "pause and resume live updates"),
+    ("g v", "go to the overview of all spaces"),
     ("g l", "go to the last lock you viewed, or search for one"),
     ("?", "this help"),
 )
 
-assert len({page.shortcut for page in PAGES} | {"l"}) == len(PAGES) + 1, "two pages with one shortcut"
+assert len({page.shortcut for page in PAGES} | {"l", "v"}) == len(PAGES) + 2, "two pages with one shortcut"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,15 +6,20 @@ from urllib.parse import urlencode
 
 from django import template
 from django.template.defaulttags import querystring
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from locks.dashboard import event_text
 from locks.dashboard.durations import humanize, humanize_ms
-from locks.dashboard.metadata import chips
+from locks.dashboard.glossary import GLOSSARY, term_id
+from locks.dashboard.metadata import chips, contact
 from locks.dashboard.untrusted_text import visible
 from locks.engine.names import NAMESPACE
+from locks.models import SavedFilter
 from locks.runs.queries import short_name
+from locks.services import saved_filters as service
+from locks.services.audit import current_user
 
 register = template.Library()
 
@@ -25,6 +30,7 @@ register.filter("humanize_value", event_text.humanize_value)
 register.filter("describe_event", event_text.describe_event)
 register.filter("event_icon", event_text.event_icon)
 register.filter("chips", chips)
+register.filter("contact", contact)
 register.filter("visible", visible)
 
 
@@ -59,6 +65,22 @@ def code_spans(text: str) -> SafeString:
     return format_html("".join(pattern for pattern, _ in parts), *(part for _, part in parts))
 
 
+@register.simple_tag
+def help_on(term: str) -> SafeString:
+    """A button that shows the definition of a term; layouts/glossary.html has them. Not in dialogs, which cover it."""
+    assert term in GLOSSARY
+    return format_html(
+        '<button class="term" type="button" popovertarget="{}" aria-label="What does {} mean?">?</button>',
+        term_id(term), term,
+    )  # fmt: skip
+
+
+@register.simple_tag
+def glossary() -> list[tuple[str, str, str]]:
+    """Id, term and definition of each."""
+    return [(term_id(term), term, text) for term, text in GLOSSARY.items()]
+
+
 @register.filter
 def epoch_ms(moment: datetime | None) -> str:
     return "" if moment is None else str(int(moment.timestamp() * 1000))
@@ -67,6 +89,23 @@ def epoch_ms(moment: datetime | None) -> str:
 @register.filter
 def utc_time(moment: datetime | None) -> str:
     return "" if moment is None else f"{moment:%d %b %Y, %H:%M:%S} UTC"
+
+
+@register.filter
+def local_time(moment: datetime | None) -> SafeString | str:
+    """In the time zone of the user, with UTC on hover."""
+    if moment is None:
+        return ""
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>',
+        moment.isoformat(timespec="seconds"), utc_time(moment), f"{timezone.localtime(moment):%d %b %Y, %H:%M:%S %Z}",
+    )  # fmt: skip
+
+
+@register.simple_tag
+def zone_name() -> str:
+    """The time zone of the user."""
+    return timezone.get_current_timezone_name()
 
 
 @register.simple_tag
@@ -102,6 +141,14 @@ def owner_link(context: template.Context, owner: str) -> SafeString:
         return format_html('<span class="none">—</span>')
     url = f"{space_url(context, 'owner')}?{urlencode({'name': owner})}"
     return format_html('<a class="owner-link" href="{}"><bdi>{}</bdi></a>', url, visible(owner))
+
+
+@register.simple_tag(takes_context=True)
+def saved_filters(context: template.RequestContext) -> list[SavedFilter]:
+    """Those of the user for this page of this space."""
+    return service.saved_filters(
+        user=current_user(context.request), space=context["space_context"].space, page=context["active_page"]
+    )
 
 
 @register.simple_tag(takes_context=True)

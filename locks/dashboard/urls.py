@@ -14,17 +14,22 @@ from locks.dashboard.force_release import views as force_release
 from locks.dashboard.freezes import views as freezes
 from locks.dashboard.home import views as home
 from locks.dashboard.invites import views as invites
-from locks.dashboard.live import live
+from locks.dashboard.live import live, overview_live
 from locks.dashboard.lock import views as lock
 from locks.dashboard.mfa import views as mfa
 from locks.dashboard.names import views as names
 from locks.dashboard.namespaces import views as namespaces
+from locks.dashboard.notes import views as notes
 from locks.dashboard.now import views as now
+from locks.dashboard.overview import views as overview
 from locks.dashboard.owner import views as owner
 from locks.dashboard.owners import views as owners
 from locks.dashboard.reauthentication import views as reauthentication
+from locks.dashboard.release_requests import views as release_requests
 from locks.dashboard.reservations import views as reservations
 from locks.dashboard.runs import views as runs
+from locks.dashboard.saved_filters import views as saved_filters
+from locks.dashboard.search import views as search
 from locks.dashboard.social_accounts import views as social_accounts
 from locks.dashboard.spaces import views as spaces
 from locks.dashboard.stuck import views as stuck
@@ -71,9 +76,14 @@ urlpatterns = [
     path("join/accept", invites.accept, name="join-accept"),
     path("teams/new", team.create, name="new-team"),
     path("elections", elections.list_rooms, name="elections"),
+    path("overview", overview.overview, name="overview"),
+    path("overview/live", overview_live, name="overview-live"),
+    path("search", search.search, name="search"),
     path("<slug:team>/", home.team, name="team"),
     path("<slug:team>/<slug:space>/", now.now, name="now"),
     path("<slug:team>/<slug:space>/live", live, name="live"),
+    path("<slug:team>/<slug:space>/export", now.export, name="now-export"),
+    path("<slug:team>/<slug:space>/contention/export", contention.export, name="contention-export"),
     path("<slug:team>/<slug:space>/contention", contention.contention, name="contention"),
     path("<slug:team>/<slug:space>/activity", activity.activity, name="activity"),
     path("<slug:team>/<slug:space>/activity/new-count", activity.new_count, name="activity-new-count"),
@@ -105,6 +115,7 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/team/activity", team.activity, name="team-activity"),
     path("<slug:team>/<slug:space>/team/activity/<int:event_id>", team.event, name="team-event"),
     path("<slug:team>/<slug:space>/team/members/<int:user_id>/role", team.change_role, name="change-role"),
+    path("<slug:team>/<slug:space>/team/members/<int:user_id>/spaces", team.space_roles, name="space-roles"),
     path("<slug:team>/<slug:space>/team/members/<int:user_id>/remove", team.remove, name="remove-member"),
     path("<slug:team>/<slug:space>/team/leave", team.leave, name="leave-team"),
     path("<slug:team>/<slug:space>/team/invites/new", invites.create, name="new-invite"),
@@ -145,6 +156,10 @@ urlpatterns = [
     path("<slug:team>/<slug:space>/extend/<lock_name:name>", reservations.extend, name="extend-reservation"),
     path("<slug:team>/<slug:space>/hand-over/<lock_name:name>", reservations.hand_over, name="hand-over"),
     path("<slug:team>/<slug:space>/release/<lock_name:name>", reservations.release, name="release-reservation"),
+    path("<slug:team>/<slug:space>/filters", saved_filters.save, name="save-filter"),
+    path("<slug:team>/<slug:space>/filters/<int:filter_id>/delete", saved_filters.delete, name="delete-filter"),
+    path("<slug:team>/<slug:space>/note/<lock_name:name>", notes.note, name="note"),
+    path("<slug:team>/<slug:space>/ask/<lock_name:name>", release_requests.ask, name="ask-for-release"),
     # No lock name ends in the name of an operation, so this path is never that of a lock.
     path(
         "<slug:team>/<slug:space>/locks/<lock_name:name>/force-release",

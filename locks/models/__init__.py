@@ -7,11 +7,15 @@ from locks.models.hold_baseline import HoldBaseline, StuckCount
 from locks.models.invite import Invite
 from locks.models.lock import Lock
 from locks.models.login_throttle import KnownNetwork, LoginThrottle
+from locks.models.note import Note
+from locks.models.release_request import ReleaseRequest
 from locks.models.run import KvEncoding, KvEntry, Layer, Run, RunActor, RunActorRole, RunDump, RunState
+from locks.models.saved_filter import SavedFilter
 from locks.models.server import Server
 from locks.models.session import Session
 from locks.models.snooze import Snooze
 from locks.models.space import Space, SpaceUsage
+from locks.models.space_role import SpaceRole
 from locks.models.stats import EventCursor, Measure, StatsContention, StatsHistogram, StatsMinute, StatsMonth
 from locks.models.task_run import TaskRun
 from locks.models.team import Membership, Role, Team
@@ -47,18 +51,22 @@ __all__ = [
     "LoginThrottle",
     "Measure",
     "Membership",
+    "Note",
+    "ReleaseRequest",
     "Role",
     "Run",
     "RunActor",
     "RunActorRole",
     "RunDump",
     "RunState",
+    "SavedFilter",
     "Scope",
     "Server",
     "ServerProcess",
     "Session",
     "Snooze",
     "Space",
+    "SpaceRole",
     "SpaceUsage",
     "StatsContention",
     "StatsHistogram",

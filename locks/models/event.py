@@ -30,6 +30,7 @@ class EventKind(models.TextChoices):
     WEBHOOK_REPLAYED = "webhook_replayed"
     WEBHOOK_DELETED = "webhook_deleted"
     HISTORY_EXPORTED = "history_exported"
+    LIST_EXPORTED = "list_exported"
     SIGNED_IN = "signed_in"
     SIGNED_OUT = "signed_out"
     SIGN_IN_FAILED = "sign_in_failed"
@@ -42,6 +43,7 @@ class EventKind(models.TextChoices):
     MEMBER_LEFT = "member_left"
     MEMBER_REMOVED = "member_removed"
     ROLE_CHANGED = "role_changed"
+    SPACE_ROLE_CHANGED = "space_role_changed"
     INVITE_CREATED = "invite_created"
     INVITE_REVOKED = "invite_revoked"
     SPACE_CREATED = "space_created"
@@ -57,6 +59,8 @@ class EventKind(models.TextChoices):
     ACCOUNT_CONNECTED = "account_connected"
     ACCOUNT_DISCONNECTED = "account_disconnected"
     PERSON_ADDED = "person_added"
+    FILTER_SAVED = "filter_saved"
+    FILTER_DELETED = "filter_deleted"
     BULK_RELEASE_STARTED = "bulk_release_started"
     BULK_RELEASE_STOPPED = "bulk_release_stopped"
     BULK_RELEASE_FINISHED = "bulk_release_finished"
@@ -71,6 +75,8 @@ class EventKind(models.TextChoices):
     UNFROZEN = "unfrozen"
     SNOOZED = "snoozed"
     SNOOZE_ENDED = "snooze_ended"
+    NOTE_CHANGED = "note_changed"
+    RELEASE_REQUESTED = "release_requested"
 
 
 # Events about the account of a person have neither team nor space, those about a team have no space.
@@ -90,6 +96,8 @@ ACCOUNT_KINDS = (
     EventKind.ACCOUNT_CONNECTED,
     EventKind.ACCOUNT_DISCONNECTED,
     EventKind.PERSON_ADDED,
+    EventKind.FILTER_SAVED,
+    EventKind.FILTER_DELETED,
 )
 TEAM_KINDS = (
     EventKind.TEAM_CREATED,

@@ -7,7 +7,19 @@ from django.db.models.functions import Now
 
 # First path segments under /ui/ that belong to pages: a team with such a slug could not be reached. A test compares.
 RESERVED_SLUGS = frozenset(
-    {"account", "accounts", "confirm", "elections", "join", "sign-in", "sign-out", "teams", "theme"}
+    {
+        "account",
+        "accounts",
+        "confirm",
+        "elections",
+        "join",
+        "overview",
+        "search",
+        "sign-in",
+        "sign-out",
+        "teams",
+        "theme",
+    }
     # The server's own team (locks/services/elections.py).
     | {"_elections"}
 )

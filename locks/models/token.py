@@ -88,6 +88,15 @@ class Token(models.Model):
                 condition=Q(scopes__contained_by=Scope.values) & ~Q(scopes=[]), name="token_scopes_are_known"
             ),
         )
+        indexes = (
+            # For the search by the beginning of a name, past any number of tokens of runs.
+            models.Index(
+                fields=("space", "name"),
+                condition=Q(actor_session_id__isnull=True),
+                opclasses=("int8_ops", "varchar_pattern_ops"),
+                name="token_issued_by_name",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.name} ({self.public_id})"

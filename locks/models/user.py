@@ -1,6 +1,8 @@
 """A user of the dashboard."""
 
+from datetime import UTC, tzinfo
 from typing import Any, ClassVar
+from zoneinfo import ZoneInfo
 
 from django.contrib.auth import models as auth_models
 from django.contrib.auth.models import AbstractUser
@@ -21,6 +23,9 @@ class UserManager(auth_models.UserManager):  # type: ignore[type-arg]
 class User(AbstractUser):
     objects: ClassVar[UserManager] = UserManager()
 
+    # In which the pages show times.
+    timezone = models.CharField(max_length=64, default="UTC", db_default="UTC", verbose_name="time zone")
+
     class Meta:
         db_table = "octo_user"
         constraints = (
@@ -37,6 +42,14 @@ class User(AbstractUser):
                 violation_error_message="This e-mail address is taken. Addresses are compared without regard to case.",
             ),
         )
+
+    @property
+    def zone(self) -> tzinfo:
+        """UTC if the zone is not, or no longer, known to this server."""
+        try:
+            return ZoneInfo(self.timezone)
+        except (KeyError, ValueError, OSError):
+            return UTC
 
     @classmethod
     def with_login(cls, name: str) -> "QuerySet[User]":

@@ -16,9 +16,9 @@ MAX_SESSIONS_LISTED = 100
 
 
 @transaction.atomic
-def change_profile(*, actor: Actor, user: User, first_name: str, last_name: str, email: str) -> bool:
+def change_profile(*, actor: Actor, user: User, first_name: str, last_name: str, email: str, timezone: str) -> bool:
     """False if nothing has changed."""
-    fields = {"first_name": first_name, "last_name": last_name, "email": email}
+    fields = {"first_name": first_name, "last_name": last_name, "email": email, "timezone": timezone}
     changed = [name for name, value in fields.items() if getattr(user, name) != value]
     if changed:
         for name in changed:

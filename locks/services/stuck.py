@@ -30,6 +30,7 @@ class Reason(StrEnum):
     MAX_HOLD = "max_hold"
     LONG_HOLD = "long_hold"
     NOT_RENEWED = "not_renewed"
+    RELEASE_REQUESTED = "release_requested"
     LONG_QUEUE = "long_queue"
 
     @property
@@ -40,6 +41,7 @@ class Reason(StrEnum):
             Reason.MAX_HOLD: "Past the max hold",
             Reason.LONG_HOLD: "Longer than usual",
             Reason.NOT_RENEWED: "Not renewed with the others",
+            Reason.RELEASE_REQUESTED: "Release requested",
             Reason.LONG_QUEUE: "Long queue",
         }[self]
 
@@ -52,6 +54,7 @@ class StuckLock:
     exceeds_max_hold: bool
     is_long_hold: bool
     is_not_renewed: bool
+    has_release_request: bool
     has_long_queue: bool
     token_name: str | None
     token_ended_at: datetime | None
@@ -63,6 +66,11 @@ class StuckLock:
     # When the holder last renewed one of its other locks, and how many it has.
     others_renewed_at: datetime | None
     others: int | None
+    # The latest request for its release, and how many people have asked.
+    requested_by: str | None
+    requested_at: datetime | None
+    request_reason: str | None
+    requests: int | None
     first_enqueued_at: datetime | None
     snoozed_until: datetime | None
     note: str | None
@@ -77,6 +85,7 @@ class StuckLock:
             Reason.MAX_HOLD: self.exceeds_max_hold,
             Reason.LONG_HOLD: self.is_long_hold,
             Reason.NOT_RENEWED: self.is_not_renewed,
+            Reason.RELEASE_REQUESTED: self.has_release_request,
             Reason.LONG_QUEUE: self.has_long_queue,
         }
         return [reason for reason in Reason if applies[reason]]

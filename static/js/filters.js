@@ -10,6 +10,11 @@ document.addEventListener("htmx:configRequest", (event) => {
   }
 })
 
+// The URL has the filters that were changed since the page was loaded.
+document.addEventListener("submit", (event) => {
+  if (event.target.matches("[data-save-filter]")) event.target.elements.query.value = location.search
+})
+
 document.addEventListener("htmx:pushedIntoHistory", () => {
   const query = new URLSearchParams(location.search)
   for (const field of document.querySelectorAll("[data-filters] :is(input, select)")) {

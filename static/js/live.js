@@ -42,6 +42,8 @@ if (live) {
   const isBusy = () =>
     paused || document.querySelector("dialog[open]") || content()?.querySelector("input:checked") ||
     (list()?.querySelector(":scope > .group") && keepsOrder())
+  // A hidden tab that watches a lock stays connected.
+  const isAway = () => document.hidden && !("watching" in live.dataset)
   const isConnected = () => stream?.readyState === EventSource.OPEN
 
   const rowNumber = (element) => [...(content()?.querySelectorAll("[data-row]") ?? [])].findIndex((row) => row.contains(element))
@@ -79,7 +81,7 @@ if (live) {
     timer = setTimeout(async () => {
       timer = null
       const url = content()?.dataset.newCountUrl
-      if (!url || document.hidden) return
+      if (!url || isAway()) return
       fetchedAt = performance.now()
       try {
         const response = await fetch(url, { headers: { Accept: "application/json" } })
@@ -114,7 +116,7 @@ if (live) {
   async function refresh() {
     clearTimeout(timer)
     timer = null
-    if (fetching || document.hidden) return
+    if (fetching || isAway()) return
     fetching = true
     fetchedAt = performance.now()
     const known = pending
@@ -131,7 +133,7 @@ if (live) {
   }
 
   function connect() {
-    if (stream || document.hidden) return
+    if (stream || isAway()) return
     stream = new EventSource(live.dataset.stream)
     const confirmed = () => {
       confirmedAt = performance.now()
@@ -216,7 +218,7 @@ if (live) {
   document.addEventListener("live-resume", () => { if (!isBusy() && !announces) refreshSoon() })
   document.addEventListener("live-toggle-pause", () => pause.click())
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) {
+    if (isAway()) {
       disconnect()
     } else {
       connect()

@@ -23,9 +23,10 @@ from locks.engine.operations import acquire, force_release
 from locks.events.history.rollup import UsageCounts, add_usage
 from locks.models import BulkRelease, Delivery, Event, Lock, Role, Space, Team, Token, User, Waiter
 from locks.models.token import PRESETS
-from locks.services import elections, freezes, invites, reservations, webhooks
+from locks.services import elections, freezes, invites, members, notes, reservations, saved_filters, webhooks
 from locks.services.audit import Actor
 from locks.services.bulk_release import SelectedLock, confirm, prepare, release_next_chunk
+from locks.services.release_requests import request_release
 from locks.services.snooze import snooze
 from locks.token_format import parse
 from tests import database
@@ -93,6 +94,10 @@ PAGES = (
     "locks/deploy/api",
     "locks/deploy/api?span=7d",
     "locks/deploy/api/force-release",
+    "note/deploy/api",
+    "ask/deploy/api",
+    f"note/{LONG_NAME}",
+    f"ask/{LONG_NAME}",
     "locks/queue/drain-mail",
     f"locks/{LONG_NAME}",
     f"locks/{LONG_NAME}/force-release",
@@ -114,6 +119,7 @@ PAGES = (
     "team",
     "team/activity",
     "team/invites/new",
+    "team/members/{victor}/spaces",
     "team/spaces/new",
     "team/limits",
     "team/namespaces",
@@ -130,6 +136,9 @@ PAGES = (
     "connect",
     "system",
     "/ui/",
+    "/ui/overview",
+    "/ui/search?q=deploy",
+    "/ui/search?q=nothing-like-this",
     "/ui/account",
     "/ui/teams/new",
     "/ui/elections",
@@ -187,6 +196,13 @@ def create_long_texts(space: Space, person: User) -> None:
     run(add_usage([counted]))
     snooze(space=space, lock_name=LONG_NAME, fencing_token=held.fencing_token, owner=LONG_OWNER, hours=4,
            note=LONG_REASON, actor=actor)  # fmt: skip
+    notes.save(actor=actor, space=space, name=LONG_NAME[:-1], is_prefix=True, text=LONG_REASON,
+               runbook_url=LONG_URL[:1000])  # fmt: skip
+    request_release(actor=actor, space=space, lock_name=LONG_NAME, fencing_token=held.fencing_token, owner=LONG_OWNER,
+                    reason=LONG_REASON)  # fmt: skip
+    saved_filters.save(actor=actor, user=person, space=space, page="now", name="f" * 60, query=f"q={LONG_NAME}")
+    victor = User.objects.get(username="victor")
+    members.set_space_roles(actor=actor, by=person, team=space.team, member=victor, roles={space: Role.OPERATOR})
     selected = [SelectedLock(name=names[2], fencing_token=in_bulk.fencing_token, owner=LONG_OWNER)]
     prepare(space=space, user=person, selection_label="1 selected", locks=selected)
     batch = prepare(space=space, user=person, selection_label="1 selected", locks=selected)
@@ -211,6 +227,7 @@ def paths(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
             "holder": f"{held.holder_id}:{held.owner}",
             "webhook": create_missing(Space.objects.get(slug="production")),
             "run": sample.id,
+            "victor": User.objects.get(username="victor").pk,
             "layer": sample.sublead.actor.layer_id,
         }
     filled = [page.format(**values) for page in PAGES]
@@ -320,6 +337,32 @@ def test_axe_finds_nothing_on_any_page_and_each_fits_into_its_window(
     for theme, only in THEMES.items():
         change_theme(page, theme)
         assert violations(page, only), theme
+    context.close()
+    assert not found, "\n".join(found)
+
+
+def test_axe_finds_nothing_in_what_pages_open(browser: Browser, harbor: RunningServer, errors: list[str]) -> None:
+    """The search over all spaces, saved filters and the definition of a term."""
+    context = browser.new_context(base_url=harbor.url, viewport=WIDE)
+    context.add_init_script(AXE.read_text())
+    page = open_tab(context, harbor, errors)
+    sign_in(page, "ada")
+    found = []
+    for opened in ("palette", "saved filters", "term"):
+        page.goto("/ui/harbor/production/")
+        if opened == "palette":
+            page.keyboard.press("Control+k")
+            page.keyboard.type("deploy")
+            expect(page.get_by_role("option").first).to_be_visible()
+        elif opened == "saved filters":
+            page.get_by_text("Saved filters").click()
+        else:
+            page.get_by_role("button", name="What does overdue mean?").click()
+        found += in_both_themes(page)
+        page.set_viewport_size(NARROW)
+        if overflowing := page.evaluate(OVERFLOWING):
+            found.append(f"{opened}: {overflowing}")
+        page.set_viewport_size(WIDE)
     context.close()
     assert not found, "\n".join(found)
 

@@ -20,13 +20,25 @@ from locks.api.limits import limits
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire
-from locks.models import Event, Membership, Role, Scope, Session, Space, Team, Token, User
+from locks.models import Event, Membership, Role, Scope, Session, Space, SpaceRole, Team, Token, User
 from locks.models.team import RESERVED_SLUGS
 from locks.services import bulk_release, freezes, invites, snooze, tokens, webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
 from tests.conftest import issue
-from tests.permissions import ANONYMOUS, ELECTIONS, ENDPOINTS, OPEN_PATHS, PAGES, PERSONAL, USERS, Cell, Endpoint, Page
+from tests.permissions import (
+    ANONYMOUS,
+    ELECTIONS,
+    ENDPOINTS,
+    OPEN_PATHS,
+    PAGES,
+    PERSONAL,
+    USERS,
+    Access,
+    Cell,
+    Endpoint,
+    Page,
+)
 from tests.sample_run import sample_run
 
 
@@ -181,6 +193,33 @@ def test_role_by_page(browsers, blue_fixtures, red_fixtures):
                 if (cell := visit(browsers[name], page, path, red_fixtures)) != Cell.NOT_FOUND:
                     wrong[page.method, page.name, f"{name} in Blue, with an argument of Red"] = cell
     assert wrong == {}
+
+
+# The cells of a user whose role in the space is not that in the team, and those that apply.
+SPACE_ROLES = {"olga": (Role.VIEWER, "victor"), "victor": (Role.OPERATOR, "olga"), "alice": (Role.VIEWER, "alice")}
+
+
+@pytest.mark.django_db
+def test_a_role_in_the_space_replaces_that_in_the_team_but_for_admins(browsers, space, blue, blue_fixtures):
+    parameters = {pattern.name: set(pattern.pattern.converters) for _, pattern in walk(get_resolver().url_patterns)}
+    another = Space.objects.create(team=blue, slug="staging", name="Staging")
+    for name, (role, _cells) in SPACE_ROLES.items():
+        SpaceRole.objects.create(membership=blue.memberships.get(user__username=name), space=space, role=role)
+    wrong = {}
+    for page in PAGES:
+        if page.access not in (Access.OPERATORS, Access.ADMINS) or page.name in ("archive-space", "restore-space"):
+            continue
+        path = address(page, blue_fixtures, parameters[page.name])
+        for name, (_role, cells) in SPACE_ROLES.items():
+            expected = page.access.value[USERS.index(cells)]
+            if (cell := visit(browsers[name], page, path, blue_fixtures)) != expected:
+                wrong[page.method, page.name, name] = cell
+    assert wrong == {}
+    # In the other space the role in the team applies.
+    prepare = f"/ui/blue/{another.slug}/releases/prepare"
+    assert {name: browsers[name].post(prepare).status_code == 403 for name in SPACE_ROLES} == {
+        "olga": False, "victor": True, "alice": False,
+    }  # fmt: skip
 
 
 def walk(patterns: list[Any], prefix: str = "") -> Iterator[tuple[str, URLPattern]]:

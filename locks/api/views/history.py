@@ -16,7 +16,7 @@ from locks.api.parsing import name_in_path, query_choice, query_cursor, query_nu
 from locks.api.run_names import show_lock_names, stored_name, visible_run_names
 from locks.api.views.tokens import TokenEndpoint
 from locks.engine.names import canonical_filter
-from locks.events.history.export import CONTENT_TYPES, RETRY_SECONDS, Export, TooManyExports
+from locks.events.history.export import CONTENT_TYPES, RETRY_SECONDS, TooManyExports, export_history
 from locks.events.history.filters import Filter, Visibility
 from locks.events.history.pages import page
 from locks.events.history.serializers import HistoryEvent, serialize
@@ -156,7 +156,7 @@ class ExportView(HistoryEndpoint):
         filters = self.filter(request)
         fields: dict[str, Any] = msgspec.to_builtins(filters)
         try:
-            export = Export(self.visibility(request), filters, format_=format_, actor=("token", token.pk))
+            export = export_history(self.visibility(request), filters, format_=format_, actor=("token", token.pk))
         except TooManyExports as refusal:
             details = f"{refusal} Try again when one has ended."
             raise ApiError(429, Code.RATE_LIMITED, details, retry_after_ms=RETRY_SECONDS * 1000) from None

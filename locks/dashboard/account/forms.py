@@ -1,6 +1,7 @@
 """The forms of the account page."""
 
 from typing import TYPE_CHECKING, Any
+from zoneinfo import available_timezones
 
 from django import forms
 from django.contrib.auth.password_validation import validate_password
@@ -15,16 +16,28 @@ else:
     UserForm = forms.ModelForm
 
 
+def _time_zones() -> list[tuple[str, str]]:
+    zones = sorted(available_timezones() - {"UTC", "Factory", "localtime"})
+    return [("UTC", "UTC"), *((zone, zone.replace("_", " ")) for zone in zones)]
+
+
 class ProfileForm(UserForm):
+    timezone = forms.ChoiceField(
+        label="Time zone", choices=_time_zones, required=False, help_text="Pages show times in it, and UTC on hover."
+    )
+
     class Meta:
         model = User
-        fields = ("first_name", "last_name", "email")
+        fields = ("first_name", "last_name", "email", "timezone")
         labels = {"email": "E-mail"}
         widgets = {
             "first_name": forms.TextInput(attrs={"autocomplete": "given-name"}),
             "last_name": forms.TextInput(attrs={"autocomplete": "family-name"}),
             "email": forms.EmailInput(attrs={"autocomplete": "email"}),
         }
+
+    def clean_timezone(self) -> str:
+        return self.cleaned_data["timezone"] or self.instance.timezone
 
     def clean_email(self) -> str:
         email: str = self.cleaned_data["email"].strip()

@@ -2,12 +2,10 @@
 
 from dataclasses import asdict
 
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
-from django.shortcuts import redirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.views.decorators.http import require_POST, require_safe
 
-from locks.dashboard.access import SpaceContext, actor, current_user, space_required
+from locks.dashboard.access import SpaceContext, space_required
 from locks.dashboard.activity.queries import (
     KINDS,
     MAX_NEW,
@@ -18,12 +16,12 @@ from locks.dashboard.activity.queries import (
     token_of,
 )
 from locks.dashboard.activity.queries import activity as list_events
+from locks.dashboard.downloads import download
 from locks.dashboard.rendering import is_htmx_target, page, partial
-from locks.events.history.export import CONTENT_TYPES, Export, TooManyExports
+from locks.events.history.export import CONTENT_TYPES, export_history
 from locks.events.history.filters import Visibility
 from locks.models import Event, EventKind
 from locks.pagination import TimeCursor, decode_or_none
-from locks.services.audit import record
 
 
 @require_safe
@@ -83,19 +81,8 @@ def export(request: HttpRequest, space_context: SpaceContext) -> HttpResponseBas
     filters = ActivityFilters.of(request.GET).canonical(space_context.space)
     event_filter = filters.event_filter(space_context.space)
     visibility = Visibility(space_id=space_context.space.pk)
-    try:
-        pieces = Export(visibility, event_filter, format_=format_, actor=("user", current_user(request).pk))
-    except TooManyExports as refusal:
-        messages.error(request, f"{refusal} Try again when one has ended.")
-        return redirect(space_context.url("activity"))
-    record(
-        EventKind.HISTORY_EXPORTED,
-        actor=actor(request),
-        space=space_context.space,
+    return download(
+        request, space_context, kind=EventKind.HISTORY_EXPORTED, page="activity", filename=f"events.{format_}",
+        start=lambda actor: export_history(visibility, event_filter, format_=format_, actor=actor),
         detail={"format": format_, **{field: value for field, value in asdict(event_filter).items() if value}},
-    )
-    filename = f"{space_context.team.slug}-{space_context.space.slug}-events.{format_}"
-    return StreamingHttpResponse(
-        pieces,
-        headers={"Content-Type": CONTENT_TYPES[format_], "Content-Disposition": f'attachment; filename="{filename}"'},
-    )
+    )  # fmt: skip

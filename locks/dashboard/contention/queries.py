@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.utils.timezone import localtime
+
 from locks.dashboard import charts
 from locks.dashboard.database import fetch
 from locks.dashboard.durations import humanize_ms
@@ -119,11 +121,17 @@ class Contention:
         return bool(self.granted or self.refused or self.hold.count or self.wait.count)
 
 
+def contended_names(*, space: Space, window: Window, limit: int) -> list[ContendedName]:
+    """Those refused most and those waited for most, up to the limit of each."""
+    parameters = {"space_id": space.pk, "span": window.span, "step": window.step, "rows": limit}
+    return fetch("contention/names", ContendedName, parameters)
+
+
 def contention(*, space: Space, window: Window) -> Contention:
     parameters: dict[str, Any] = {"space_id": space.pk, "span": window.span, "step": window.step}
     counts = fetch("contention/counts", _Counts, parameters)
     durations = fetch("contention/durations", _Durations, parameters)
-    names = fetch("contention/names", ContendedName, {**parameters, "rows": MAX_NAMES})
+    names = contended_names(space=space, window=window, limit=MAX_NAMES)
     hold, hold_spans = _percentiles(durations, Measure.HOLD, counts)
     wait, wait_spans = _percentiles(durations, Measure.WAIT, counts)
     hold_scale, wait_scale = charts.Scale.around(hold_spans), charts.Scale.around(wait_spans)
@@ -153,8 +161,8 @@ def contention(*, space: Space, window: Window) -> Contention:
         claims_marks=[
             charts.Mark(label=f"{top * part // 2:,}", y=charts.HEIGHT * (1 - part / 2)) for part in range(3)
         ],
-        hold_marks=_marks(hold_scale),
-        wait_marks=_marks(wait_scale),
+        hold_marks=charts.duration_marks(hold_scale),
+        wait_marks=charts.duration_marks(wait_scale),
     )  # fmt: skip
 
 
@@ -177,21 +185,7 @@ def _percentiles(
     return Quantiles(count=sum(window.values()), values=texts), spans
 
 
-def _marks(scale: charts.Scale) -> list[charts.Mark]:
-    return [
-        charts.Mark(label=_format_mark(mark), y=round(charts.HEIGHT - scale.height(mark), 2)) for mark in scale.marks
-    ]
-
-
-def _format_mark(milliseconds: float) -> str:
-    """A round duration in one unit."""
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
-        if milliseconds >= size:
-            return f"{milliseconds / size:.2g} {unit}".replace("e+01", "0")
-    return f"{milliseconds:.0f} ms"
-
-
 def _labels(times: list[datetime], window: Window) -> list[str]:
     """Seven times from the left edge to the right."""
     every = len(times) / 6
-    return [times[int(number * every)].strftime(window.time_format) for number in range(6)] + ["now"]
+    return [localtime(times[int(number * every)]).strftime(window.time_format) for number in range(6)] + ["now"]

@@ -20,6 +20,7 @@ from locks.engine.verdicts import Verdict
 from locks.models.lock import MAX_FENCING_TOKEN
 from locks.services.force_release import authorized_by, force_release_request
 from locks.services.lock_row import LockRow
+from locks.services.notes import find_notes
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -39,7 +40,8 @@ def force_release(request: HttpRequest, space_context: SpaceContext, name: str) 
         shown_token = form.data.get("fencing_token") if form.is_bound else None
         return _refuse(request, space_context, lock, shown_token, status=409 if form.is_bound else 200)
     if not form.is_valid():
-        context = {"form": form, "lock": lock, "now": lock.now}
+        note = find_notes(space=space_context.space, names=[name]).get(name)
+        context = {"form": form, "lock": lock, "now": lock.now, "note": note}
         return dialog(
             request, space_context, "force_release/form.html", context,
             title=f"Force-release {name}", stays_open=True, status=form_status(form), **_back(space_context, name),

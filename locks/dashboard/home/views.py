@@ -1,13 +1,13 @@
-"""The list of spaces, the redirects to one of them, and the choice of a theme."""
+"""The first page, the redirects to a space, and the choice of a theme."""
 
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from locks.dashboard.access import annotate_stuck, current_user, login_required, visible_spaces
+from locks.dashboard.access import current_user, login_required, visible_spaces
+from locks.dashboard.overview.views import overview
 from locks.dashboard.rendering import THEME_COOKIE, THEMES, safe_next_url
 
-MAX_SPACES = 500
 YEAR_SECONDS = 31_536_000
 
 
@@ -16,13 +16,12 @@ def root(request: HttpRequest) -> HttpResponse:
 
 
 @login_required
-def home(request: HttpRequest) -> HttpResponse:
-    """With one visible space, leads to it; with several, lists them."""
-    visible = annotate_stuck(visible_spaces(current_user(request))).select_related("team", "usage")
-    spaces = list(visible[:MAX_SPACES])
+def home(request: HttpRequest) -> HttpResponseBase:
+    """With one visible space, leads to it; otherwise to the overview."""
+    spaces = list(visible_spaces(current_user(request))[:2])
     if len(spaces) == 1:
         return redirect("dashboard:now", team=spaces[0].team.slug, space=spaces[0].slug)
-    return render(request, "home/page.html", {"spaces": spaces})
+    return overview(request)
 
 
 @login_required

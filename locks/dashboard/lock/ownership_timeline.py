@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from django.utils.timezone import localtime
+
 from locks.dashboard.durations import humanize
 from locks.dashboard.lock.queries import Hold
 from locks.dashboard.untrusted_text import isolate, visible
@@ -79,7 +81,7 @@ class Period:
         """Seven times from the left edge to the right."""
         step = self.length / 6
         time_format = "%H:%M:%S" if step < timedelta(minutes=2) else "%H:%M" if step < timedelta(days=1) else "%d %b"
-        return [(self.begin + step * number).strftime(time_format) for number in range(6)] + [last]
+        return [localtime(self.begin + step * number).strftime(time_format) for number in range(6)] + [last]
 
 
 @dataclass(frozen=True)
@@ -163,4 +165,4 @@ def shares_of(intervals: Sequence[Interval], span: timedelta) -> list[Share]:
 
 
 def _time(moment: datetime) -> str:
-    return moment.strftime("%d %b %H:%M:%S")
+    return localtime(moment).strftime("%d %b %H:%M:%S")

@@ -62,6 +62,7 @@ class Percentiles:
     count: int
     p50: str
     p95: str
+    p99: str
     maximum: str
 
 
@@ -125,8 +126,15 @@ def percentiles(holds: Sequence[Hold]) -> Percentiles | None:
     if not holds:
         return None
     times = sorted(hold.held_ms for hold in holds)
+    return Percentiles(
+        count=len(times),
+        p50=humanize_ms(percentile(times, 0.5)),
+        p95=humanize_ms(percentile(times, 0.95)),
+        p99=humanize_ms(percentile(times, 0.99)),
+        maximum=humanize_ms(times[-1]),
+    )
 
-    def at(share: float) -> str:
-        return humanize_ms(times[min(len(times) - 1, int(share * len(times)))])
 
-    return Percentiles(count=len(times), p50=at(0.5), p95=at(0.95), maximum=humanize_ms(times[-1]))
+def percentile(times: Sequence[int], share: float) -> int:
+    """Of times in ascending order."""
+    return times[min(len(times) - 1, int(share * len(times)))]

@@ -5,6 +5,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from locks.dashboard.access import SpaceContext, current_user, space_required
+from locks.dashboard.lock.hold_times import hold_times
 from locks.dashboard.lock.ownership_timeline import MAX_HOLDS, SPANS, ownership_timeline
 from locks.dashboard.lock.queries import HOLDS, ended_holds, find_lock, has_history, overlaps, percentiles
 from locks.dashboard.origins import origins_of
@@ -14,6 +15,7 @@ from locks.dashboard.waiters import waiters_of
 from locks.engine.names import canonical_filter
 from locks.pagination import TimeCursor, decode_or_none
 from locks.runs.queries import run_of_lock
+from locks.services.notes import find_notes
 from locks.services.reservations import is_reserved_by
 from locks.services.stuck import find_stuck
 
@@ -43,6 +45,7 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
         "lock": row,
         "stuck": stuck,
         "origin": origin,
+        "note": find_notes(space=space, names=[name]).get(name),
         "reasons": describe_reasons(stuck) if stuck else [],
         "now": now,
         "max_hold_ends_at": row.max_hold_ends_at(space) if row else None,
@@ -57,6 +60,7 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
         "span": span,
         "spans": list(SPANS),
         "percentiles": percentiles(recent),
+        "hold_times": hold_times(ended=recent, now=now, span=span),
         "holds": listed[:HOLDS],
         "older": listed[HOLDS - 1].cursor if len(listed) > HOLDS else None,
     }

@@ -1,6 +1,6 @@
 """Now: a page of active locks, and the counters above it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,13 +12,16 @@ from locks.dashboard.origins import Origin, origins_of
 from locks.dashboard.page_number import LAST_PAGE
 from locks.dashboard.stuck.queries import describe_reasons
 from locks.dashboard.waiters import QueuedWaiter, waiters_of
-from locks.models import Space
+from locks.models import Note, Space
 from locks.services.lock_row import LockRow
+from locks.services.notes import find_notes
 from locks.services.stuck import Reason, StuckLock, find_stuck
 
 ROWS = 50
 EXACT_UP_TO = 10_000
 MINUTES = 60
+MAX_EXPORTED = 1_000_000
+EXPORT_BATCH = 1_000
 
 SORTS: dict[str, str] = {
     "severity": "Severity",
@@ -88,6 +91,7 @@ class Row:
     recent_events: list[EventSummary] | None
     waiters: list[QueuedWaiter]
     origin: Origin | None
+    note: Note | None
 
     @property
     def is_stuck(self) -> bool:
@@ -120,6 +124,7 @@ class LockList:
 
 @dataclass(frozen=True, kw_only=True)
 class Counters:
+    space_id: int
     held: int
     expiring: int
     overdue: int
@@ -177,6 +182,7 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
     events = recent_events(space=space, names=open_names)
     waiters = waiters_of(space=space, names=open_names)
     origins = origins_of(space=space, lock_ids=[lock.id for lock in opened])
+    notes = find_notes(space=space, names=open_names)
     return LockList(
         rows=[
             Row(
@@ -187,6 +193,7 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
                 recent_events=events.get(lock.name),
                 waiters=waiters.get(lock.name, []),
                 origin=origins.get(lock.id),
+                note=notes.get(lock.name),
             )
             for lock, group in zip(shown, groups[:ROWS], strict=True)
         ],
@@ -196,9 +203,19 @@ def lock_list(*, space: Space, filters: LockListFilters) -> LockList:
     )
 
 
-def counters(*, space: Space) -> Counters:
-    (answer,) = fetch("now/counters", Counters, {"space_id": space.pk})
-    return answer
+def export_locks(*, space: Space, filters: LockListFilters) -> Iterator[list[LockRow]]:
+    """All locks of the filter in batches. The ids are read at once, so that no transaction stays open while a client
+    reads slowly; each lock is as it is when its batch is read."""
+    parameters = {**filters.sql_parameters(space), "rows": MAX_EXPORTED}
+    ids = [row["id"] for row in fetch("now/export_ids", dict[str, int], parameters)]
+    for start in range(0, len(ids), EXPORT_BATCH):
+        yield fetch("now/export_locks", LockRow, {"ids": ids[start : start + EXPORT_BATCH]})
+
+
+def counters(*, spaces: Sequence[Space]) -> dict[int, Counters]:
+    """By the id of the space; one query for all."""
+    rows = fetch("now/counters", Counters, {"space_ids": [space.pk for space in spaces]})
+    return {row.space_id: row for row in rows}
 
 
 def grants_per_minute(*, space: Space) -> GrantRate:

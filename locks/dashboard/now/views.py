@@ -1,9 +1,10 @@
 """Now: the active locks of a space."""
 
-from django.http import HttpRequest, HttpResponse
-from django.views.decorators.http import require_safe
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.views.decorators.http import require_POST, require_safe
 
 from locks.dashboard.access import SpaceContext, space_required
+from locks.dashboard.downloads import download_list
 from locks.dashboard.now.columns import headings
 from locks.dashboard.now.queries import (
     EXACT_UP_TO,
@@ -13,11 +14,28 @@ from locks.dashboard.now.queries import (
     STATES,
     LockListFilters,
     counters,
+    export_locks,
     grants_per_minute,
     lock_list,
 )
 from locks.dashboard.page_number import page_numbers
 from locks.dashboard.rendering import is_htmx_target, page, partial
+
+EXPORTED = (
+    "name", "state", "owner", "metadata", "acquired_at", "last_heartbeat_at", "effective_expires_at", "available_at",
+    "effective_ttl", "renewals", "waiters", "fencing_token",
+)  # fmt: skip
+
+
+@require_POST
+@space_required
+def export(request: HttpRequest, space_context: SpaceContext) -> HttpResponseBase:
+    """The locks of the filter as CSV."""
+    filters = LockListFilters.of(request.GET).canonical(space_context.space)
+    batches = export_locks(space=space_context.space, filters=filters)
+    rows = (([getattr(lock, name) for name in EXPORTED] for lock in locks) for locks in batches)
+    detail = {"q": filters.q, "prefix": filters.prefix, "owner": filters.owner}
+    return download_list(request, space_context, page="now", columns=EXPORTED, batches=rows, detail=detail)
 
 
 @require_safe
@@ -26,7 +44,7 @@ def now(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     space = space_context.space
     filters = LockListFilters.of(request.GET).canonical(space)
     listed = lock_list(space=space, filters=filters)
-    counted = counters(space=space)
+    counted = counters(spaces=[space])[space.pk]
     rows = counted.active if listed.total is None else listed.total
     is_exact = rows <= EXACT_UP_TO or listed.total is None
     context = {

@@ -61,6 +61,10 @@ def _describe(stuck: StuckLock, reason: Reason) -> str:
                 f"No heartbeat for {ago(lock.last_heartbeat_at)}, while {isolate(lock.owner)} renewed {others} "
                 f"{ago(stuck.others_renewed_at)} ago."
             )
+        case Reason.RELEASE_REQUESTED:
+            more = (stuck.requests or 1) - 1
+            by = f"{stuck.requested_by} and {more} more" if more else stuck.requested_by
+            return f"Release requested by {by} {ago(stuck.requested_at)} ago: {isolate(stuck.request_reason)}"
         case Reason.LONG_QUEUE:
             return f"{lock.waiters} waiting, the first for {ago(stuck.first_enqueued_at)}."
     assert_never(reason)

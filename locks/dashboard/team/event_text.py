@@ -29,6 +29,11 @@ def describe_team_event(event: Event) -> str | None:
             return f"{who} removed {detail.get('person')} ({detail.get('role')})"
         case EventKind.ROLE_CHANGED:
             return f"{who} changed the role of {detail.get('person')} from {detail.get('from')} to {detail.get('to')}"
+        case EventKind.SPACE_ROLE_CHANGED:
+            return (
+                f"{who} changed the role of {detail.get('person')} in {detail.get('space')} from {detail.get('from')} "
+                f"to {detail.get('to')}"
+            )
         case EventKind.INVITE_CREATED:
             return f"{who} invited {_invited(detail)}"
         case EventKind.INVITE_REVOKED:

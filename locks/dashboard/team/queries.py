@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from django.db.models import QuerySet
+from django.db.models import Prefetch, QuerySet
 
 from locks.dashboard.database import fetch
-from locks.models import Event, EventKind, Invite, Membership, Role, Space, Team
+from locks.models import Event, EventKind, Invite, Membership, Role, Space, SpaceRole, Team
 from locks.pagination import Page, TimeCursor, fetch_page
 from locks.services.invites import open_invites
 
@@ -16,6 +16,7 @@ MAX_INVITES = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
+    # With `space_roles` and their spaces.
     membership: Membership
     is_only_admin: bool
 
@@ -30,6 +31,11 @@ class Member:
     @property
     def role(self) -> str:
         return self.membership.role
+
+    @property
+    def space_roles(self) -> list[SpaceRole]:
+        roles = [role for role in self.membership.space_roles.all() if role.space.archived_at is None]
+        return sorted(roles, key=lambda role: role.space.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +56,11 @@ class TeamSpace:
 def members(team: Team) -> list[Member]:
     """Admins first."""
     order = {Role.ADMIN: 0, Role.OPERATOR: 1, Role.VIEWER: 2}
-    memberships = Membership.objects.filter(team=team).select_related("user").order_by("user__username")[:MAX_MEMBERS]
-    rows = sorted(memberships, key=lambda membership: order[Role(membership.role)])
+    memberships = Membership.objects.filter(team=team).select_related("user").order_by("user__username")
+    space_roles = Prefetch("space_roles", SpaceRole.objects.select_related("space"))
+    rows = sorted(
+        memberships.prefetch_related(space_roles)[:MAX_MEMBERS], key=lambda membership: order[Role(membership.role)]
+    )
     admins = [row.pk for row in rows if row.role == Role.ADMIN and row.user.is_active]
     return [Member(membership=row, is_only_admin=[row.pk] == admins) for row in rows]
 

@@ -12,7 +12,7 @@ from locks.dashboard.dialogs import dialog, refusal
 from locks.dashboard.form_rendering import form_status
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import page
-from locks.dashboard.team.forms import NewTeamForm, RoleForm, TeamNameForm
+from locks.dashboard.team.forms import NewTeamForm, RoleForm, SpaceRolesForm, TeamNameForm
 from locks.dashboard.team.queries import find_team_event, members, pending_invites, team_events, team_spaces
 from locks.dashboard.team.roles import ROLE_DESCRIPTIONS
 from locks.dashboard.tokens.queries import unexpired_tokens
@@ -99,6 +99,33 @@ def change_role(request: HttpRequest, space_context: SpaceContext, user_id: int)
 @space_required
 @admin_required
 @recently_confirmed
+def space_roles(request: HttpRequest, space_context: SpaceContext, user_id: int) -> HttpResponse:
+    membership = _membership(space_context, user_id)
+    member = membership.user
+    if membership.role == Role.ADMIN:
+        text = f"{member.get_username()} is an admin of the team, and so in every space."
+        return _unchanged(request, space_context, text)
+    form = SpaceRolesForm(request.POST if request.method == "POST" else None, membership=membership)
+    if not form.is_valid():
+        return dialog(
+            request, space_context, "team/space_roles.html", {"form": form, "member": member, "role": membership.role},
+            title=f"Roles of {member.get_username()}", back_url=space_context.url("team-page"), active_page="team",
+            status=form_status(form),
+        )  # fmt: skip
+    try:
+        service.set_space_roles(
+            actor=actor(request), by=current_user(request), team=space_context.team, member=member, roles=form.roles
+        )
+    except (service.NotAMember, service.IsAdmin):
+        raise Http404 from None
+    messages.success(request, f"Roles of {member.get_username()} saved.")
+    return redirect(space_context.url("team-page"))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@space_required
+@admin_required
+@recently_confirmed
 def remove(request: HttpRequest, space_context: SpaceContext, user_id: int) -> HttpResponse:
     member = _member(space_context, user_id)
     if request.method != "POST":
@@ -155,10 +182,15 @@ LAST_ADMIN = "A team needs an admin who can sign in, and there is no other. Make
 
 
 def _member(space_context: SpaceContext, user_id: int) -> User:
-    membership = Membership.objects.select_related("user").filter(team=space_context.team, user_id=user_id).first()
+    return _membership(space_context, user_id).user
+
+
+def _membership(space_context: SpaceContext, user_id: int) -> Membership:
+    memberships = Membership.objects.select_related("user", "team").filter(team=space_context.team)
+    membership = memberships.filter(user_id=user_id).first()
     if membership is None:
         raise Http404
-    return membership.user
+    return membership
 
 
 def _unchanged(request: HttpRequest, space_context: SpaceContext, text: str, *, status: int = 409) -> HttpResponse:

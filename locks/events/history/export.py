@@ -5,7 +5,8 @@ import io
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -67,11 +68,11 @@ _under_way = ExportCounts()
 class Export:
     """The pieces of an export. It is under way until it is closed, or was dropped without having been read."""
 
-    def __init__(self, visibility: Visibility, filters: Filter, *, format_: str, actor: Hashable) -> None:
+    def __init__(self, pieces: Iterator[bytes], *, space_id: int, actor: Hashable) -> None:
         """Raises TooManyExports."""
-        end = _under_way.take(space_id=visibility.space_id, actor=actor)
+        end = _under_way.take(space_id=space_id, actor=actor)
         self.close = weakref.finalize(self, end)
-        self._pieces = _WRITERS[format_](visibility, filters)
+        self._pieces = pieces
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -80,13 +81,34 @@ class Export:
         return next(self._pieces)
 
 
+def export_history(visibility: Visibility, filters: Filter, *, format_: str, actor: Hashable) -> Export:
+    """Raises TooManyExports."""
+    return Export(_WRITERS[format_](visibility, filters), space_id=visibility.space_id, actor=actor)
+
+
+def csv_pieces(columns: Sequence[str], batches: Iterable[Iterable[Sequence[Any]]]) -> Iterator[bytes]:
+    """With a header line; a piece for each batch of rows. Text that a spreadsheet would evaluate gets an apostrophe in
+    front; times are in UTC."""
+    yield _csv_lines([columns])
+    for batch in batches:
+        yield _csv_lines(batch)
+
+
+def _csv_lines(rows: Iterable[Sequence[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows([_cell(value) for value in row] for row in rows)
+    return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA_STARTS) else value
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+
+
 def as_csv(visibility: Visibility, filters: Filter) -> Iterator[bytes]:
-    """With a header line. Text that a spreadsheet would evaluate gets an apostrophe in front."""
-    yield (",".join(_COLUMNS) + "\r\n").encode()
-    for events in iter_pages(visibility, filters, batch=BATCH_SIZE):
-        text = io.StringIO()
-        csv.writer(text).writerows(_cells(event) for event in serialize(events))
-        yield text.getvalue().encode()
+    pages = iter_pages(visibility, filters, batch=BATCH_SIZE)
+    return csv_pieces(_COLUMNS, ((_row(event) for event in serialize(events)) for events in pages))
 
 
 def as_json_lines(visibility: Visibility, filters: Filter) -> Iterator[bytes]:
@@ -99,14 +121,10 @@ CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjso
 _WRITERS = {"csv": as_csv, "jsonl": as_json_lines}
 
 
-def _cells(event: HistoryEvent) -> list[Any]:
+def _row(event: HistoryEvent) -> list[Any]:
     return [
-        event.id, event.at.isoformat().replace("+00:00", "Z"), event.kind, _text(event.lock_name), event.fencing_token,
-        _text(event.owner), event.holder_id, _text(event.metadata), event.token, event.actor.kind,
-        _text(event.actor.name), event.channel, event.address, _text(event.request_id), _text(event.reason),
-        event.held_ms, event.overdue_ms, _encode(event.detail).decode() if event.detail is not None else None,
+        event.id, event.at, event.kind, event.lock_name, event.fencing_token, event.owner, event.holder_id,
+        event.metadata, event.token, event.actor.kind, event.actor.name, event.channel, event.address,
+        event.request_id, event.reason, event.held_ms, event.overdue_ms,
+        _encode(event.detail).decode() if event.detail is not None else None,
     ]  # fmt: skip
-
-
-def _text(value: str | None) -> str | None:
-    return f"'{value}" if value is not None and value.startswith(_FORMULA_STARTS) else value

@@ -22,6 +22,17 @@ long_hold AS MATERIALIZED (
     WHERE space_id = %(space_id)s AND anomalous_after <= statement_timestamp()
       AND (%(ids)s::bigint[] IS NULL OR lock_id = ANY (%(ids)s::bigint[]))
 ),
+-- Requests for the release of a present lease, the latest of each lock.
+release_request AS MATERIALIZED (
+    SELECT DISTINCT ON (lock.id)
+        lock.id, request.person_name, request.requested_at, request.reason, count(*) OVER (PARTITION BY lock.id) AS requests
+    FROM octo_release_request AS request
+    JOIN octo_lock AS lock ON lock.space_id = request.space_id AND lock.name = request.lock_name
+        AND lock.fencing_token = request.fencing_token AND lock.lease_id IS NOT NULL
+    WHERE request.space_id = %(space_id)s
+      AND (%(ids)s::bigint[] IS NULL OR lock.id = ANY (%(ids)s::bigint[]))
+    ORDER BY lock.id, request.requested_at DESC
+),
 candidate AS MATERIALIZED (
     SELECT *
     FROM (
@@ -63,6 +74,8 @@ stuck_id AS (
     UNION
     SELECT lock_id FROM long_hold
     UNION
+    SELECT id FROM release_request
+    UNION
     SELECT lock.id FROM long_queue JOIN octo_lock AS lock ON lock.space_id = %(space_id)s AND lock.name = long_queue.name
 ),
 stuck_lock AS MATERIALIZED (
@@ -73,10 +86,13 @@ stuck_lock AS MATERIALIZED (
         coalesce(candidate.exceeds_max_hold, false) AS exceeds_max_hold,
         long_hold.lock_id IS NOT NULL AS is_long_hold,
         not_renewed.id IS NOT NULL AS is_not_renewed,
+        release_request.id IS NOT NULL AS has_release_request,
         long_queue.name IS NOT NULL AS has_long_queue,
         invalid_token.name AS token_name, invalid_token.ended_at AS token_ended_at, invalid_token.is_revoked AS token_is_revoked,
         long_hold.sample_size, long_hold.median_ms, long_hold.p90_ms,
         not_renewed.renewed_at AS others_renewed_at, not_renewed.others,
+        release_request.person_name AS requested_by, release_request.requested_at,
+        release_request.reason AS request_reason, release_request.requests,
         long_queue.first_enqueued_at,
         snooze.until AS snoozed_until, snooze.note, snooze.person_name AS snoozed_by, snooze.created_at AS snoozed_at
     FROM stuck_id
@@ -85,12 +101,13 @@ stuck_lock AS MATERIALIZED (
     LEFT JOIN invalid_token ON invalid_token.id = lock.token_id
     LEFT JOIN long_hold ON long_hold.lock_id = lock.id AND long_hold.fencing_token = lock.fencing_token
     LEFT JOIN not_renewed ON not_renewed.id = lock.id
+    LEFT JOIN release_request ON release_request.id = lock.id
     LEFT JOIN long_queue ON long_queue.name = lock.name
     LEFT JOIN octo_snooze AS snooze ON snooze.space_id = lock.space_id AND snooze.lock_name = lock.name
         AND snooze.fencing_token = lock.fencing_token AND snooze.until > statement_timestamp()
     WHERE (
         candidate.is_overdue OR candidate.exceeds_max_hold OR invalid_token.id IS NOT NULL OR long_hold.lock_id IS NOT NULL
-        OR not_renewed.id IS NOT NULL OR long_queue.name IS NOT NULL
+        OR not_renewed.id IS NOT NULL OR release_request.id IS NOT NULL OR long_queue.name IS NOT NULL
     ) AND (%(ids)s::bigint[] IS NULL OR lock.id = ANY (%(ids)s::bigint[]))
 ),
 counted AS MATERIALIZED (
@@ -102,6 +119,7 @@ counted AS MATERIALIZED (
         count(*) FILTER (WHERE snoozed_until IS NULL AND exceeds_max_hold) AS total_max_hold,
         count(*) FILTER (WHERE snoozed_until IS NULL AND is_long_hold) AS total_long_hold,
         count(*) FILTER (WHERE snoozed_until IS NULL AND is_not_renewed) AS total_not_renewed,
+        count(*) FILTER (WHERE snoozed_until IS NULL AND has_release_request) AS total_release_requested,
         count(*) FILTER (WHERE snoozed_until IS NULL AND has_long_queue) AS total_long_queue
     FROM stuck_lock
 ),
@@ -117,12 +135,13 @@ page AS (
             WHEN 'max_hold' THEN exceeds_max_hold
             WHEN 'long_hold' THEN is_long_hold
             WHEN 'not_renewed' THEN is_not_renewed
+            WHEN 'release_requested' THEN has_release_request
             WHEN 'long_queue' THEN has_long_queue
             ELSE true
           END
         ORDER BY
             CASE WHEN is_overdue THEN 1 WHEN has_invalid_token THEN 2 WHEN exceeds_max_hold THEN 3 WHEN is_long_hold THEN 4
-                 WHEN is_not_renewed THEN 5 ELSE 6 END,
+                 WHEN is_not_renewed THEN 5 WHEN has_release_request THEN 6 ELSE 7 END,
             acquired_at, name
         LIMIT %(rows)s OFFSET %(skipped)s
     ) AS sorted
@@ -130,8 +149,9 @@ page AS (
 SELECT
     lock.*,
     page.is_overdue, page.has_invalid_token, page.exceeds_max_hold, page.is_long_hold, page.is_not_renewed,
-    page.has_long_queue, page.token_name, page.token_ended_at, page.token_is_revoked, page.sample_size, page.median_ms,
-    page.p90_ms, page.others_renewed_at, page.others, page.first_enqueued_at,
+    page.has_release_request, page.has_long_queue, page.token_name, page.token_ended_at, page.token_is_revoked, page.sample_size, page.median_ms,
+    page.p90_ms, page.others_renewed_at, page.others, page.requested_by, page.requested_at, page.request_reason,
+    page.requests, page.first_enqueued_at,
     page.snoozed_until, page.note, page.snoozed_by, page.snoozed_at,
     counted.*,
     statement_timestamp() AS counted_at

@@ -2,6 +2,8 @@
 
 # Every page: the session, the user, the space, the spaces of the switcher, the system's state (once a second).
 SHELL = 5
+# Pages with saved filters.
+SAVED = SHELL + 1
 
 QUERY_COUNTS = {
     "now": SHELL + 4,  # the list, why some are stuck, the counters, the grant rate
@@ -16,6 +18,14 @@ QUERY_COUNTS = {
     "owner": SHELL + 7,
     "timeline": SHELL + 3,  # the clock, the ended holds, those that go on
     "wait graph": SHELL + 1,
+    "now": SAVED + 4,  # the list, why some are stuck, the counters, the grant rate
+    "now, filtered": SAVED + 4,
+    "now, filtered, many pages": SAVED + 5,  # the total
+    "now, rows open": SAVED + 7,  # their last events, their queues, their notes
+    "now, in groups": SAVED + 4,
+    "now, refreshed": SHELL + 3,  # no switcher
+    "owners": SAVED + 1,
+    "owners, rows open": SAVED + 2,  # their locks
     "runs": SHELL + 2,  # the list, the clock
     "a run": SHELL + 8,  # the run, layers, actors, leases, waiters, entries, the opened entry, the clock
     "stuck": SHELL + 1,
@@ -25,9 +35,10 @@ QUERY_COUNTS = {
     "bulk release, prepared": SHELL + 3,  # the batch, by owner, its first locks
     "bulk release, running": SHELL + 4,  # the batch, the progress, the results, whether a worker is alive
     "lock": SHELL + 5,  # the lock, its holder, why it is stuck, the timeline's holds, the listed holds
+    "lock": SHELL + 5,  # the lock, why it is stuck, its note, the timeline's holds, the listed holds
     "contention": SHELL + 3,  # the counts, the durations, the names
-    "activity": SHELL + 1,
-    "activity, filtered by token": SHELL + 2,  # the token
+    "activity": SAVED + 1,
+    "activity, filtered by token": SAVED + 2,  # the token
     "activity, new events": SHELL - 1,  # no navigation
     "event": SHELL + 2,  # its token
     "connect": SHELL + 1,
@@ -36,13 +47,19 @@ QUERY_COUNTS = {
     "freeze": SHELL + 2,  # held and free names that it would touch
     "reserve": SHELL + 1,
     "reserve a name": SHELL,
+    "force-release": SHELL + 2,  # the lock, its note
+    "ask for release": SHELL + 1,
+    "note": SHELL + 2,  # the lock, its note
     "tokens": SHELL + 1,
     "tokens, history": SHELL + 1,
     "issue a token": SHELL + 2,  # the clock, the locks its prefixes match
     "rotate a token": SHELL + 1,
     "revoke a token": SHELL + 3,  # the token as it is stored, the secrets before it
-    "team": SHELL + 5,  # members, spaces, held locks, invitations, audit log
+    "team": SHELL + 6,  # members, their roles by space, spaces, held locks, invitations, audit log
     "team, activity": SHELL + 1,
+    "overview": 5,  # the session, the user, the spaces, their counters, the system's state; no switcher
+    "overview, refreshed": 5,
+    "search": 4,  # the session, the user, the spaces, everything else
     "elections": 4,  # the session, the user, the space of the rooms, the rooms; no switcher
     "account": 4,  # the session, the user, the sessions, its events; no space, no switcher
     "account, every way in": 7,  # second factors, connected accounts, recovery codes left

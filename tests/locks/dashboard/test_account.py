@@ -30,7 +30,7 @@ def test_it_shows_the_signed_in_user(client, visit, victor, bob):
     assert client.get(URL).status_code == 302
     text = visit(victor).get(URL).content.decode()
     assert "victor@example.com" in text
-    assert "bob" not in text
+    assert "bob@example.com" not in text
 
 
 def test_it_asks_a_fixed_number_of_queries(visit, victor, settings, django_assert_num_queries):

@@ -80,6 +80,8 @@ def webhook(space):
         ("freeze", "freeze", {}),
         ("reserve", "reserve/job-1", {}),
         ("reserve a name", "reserve", {}),
+        ("ask for release", "ask/job-1", {}),
+        ("note", "note/job-1", {}),
         ("tokens", "tokens", {}),
         ("tokens, history", "tokens?show=history", {}),
         ("issue a token", "tokens/new", {}),
