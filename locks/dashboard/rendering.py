@@ -12,9 +12,9 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from locks.dashboard.access import SpaceContext, current_user, visible_spaces
-from locks.dashboard.system.background_checks import problems
 from locks.services.login_throttle import TooMany
 from locks.system_state.counters import counters
+from locks.system_state.health import unhealthy_parts
 
 THEME_COOKIE = "octo_theme"
 THEMES = ("system", "light", "dark")
@@ -57,7 +57,7 @@ PAGES: tuple[Page, ...] = (
         icon="gauge",
         shortcut="y",
         is_setup=True,
-        badge=lambda _: problems(counters()),
+        badge=lambda _: len(unhealthy_parts(counters())),
     ),
 )
 

@@ -88,6 +88,14 @@ class Token(models.Model):
                 condition=Q(scopes__contained_by=Scope.values) & ~Q(scopes=[]), name="token_scopes_are_known"
             ),
         )
+        # Finds those that expire soon.
+        indexes = (
+            models.Index(
+                fields=("expires_at",),
+                condition=Q(revoked_at=None, rotated_at=None, actor_session_id=None),
+                name="token_expiry",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.name} ({self.public_id})"
