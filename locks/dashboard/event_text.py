@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from locks.dashboard.alerts.event_text import RULE_KINDS, describe_rule_event
 from locks.dashboard.database import fetch
 from locks.dashboard.durations import humanize_ms
 from locks.dashboard.team.event_text import describe_team_event
@@ -26,6 +27,12 @@ _ICONS: dict[str, str] = {
     EventKind.TOKEN_REVOKED: "key",
     EventKind.SNOOZED: "snooze",
     EventKind.SNOOZE_ENDED: "snooze",
+    EventKind.STUCK: "stuck",
+    EventKind.STUCK_CLEARED: "check",
+    EventKind.TOKEN_EXPIRING: "key",
+    EventKind.SYSTEM_UNHEALTHY: "overdue",
+    EventKind.SYSTEM_RECOVERED: "check",
+    **dict.fromkeys(RULE_KINDS, "bell"),
     EventKind.BULK_RELEASE_STARTED: "force",
     EventKind.BULK_RELEASE_STOPPED: "force",
     EventKind.BULK_RELEASE_FINISHED: "force",
@@ -99,6 +106,16 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"{event.actor_name} snoozed it while {owner} holds it"
         case EventKind.SNOOZE_ENDED:
             return f"{event.actor_name} ended its snooze"
+        case EventKind.STUCK:
+            return f"It is stuck while {owner} holds it"
+        case EventKind.STUCK_CLEARED:
+            return "It is no longer stuck"
+        case EventKind.TOKEN_EXPIRING:
+            return "A token expires soon"
+        case EventKind.SYSTEM_UNHEALTHY:
+            return "The system needs attention"
+        case EventKind.SYSTEM_RECOVERED:
+            return "The system is healthy again"
         case EventKind.SESSION_OPENED:
             return f"{owner} opened a session"
         case EventKind.SESSION_ENDED:
@@ -109,7 +126,12 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"{event.actor_name} exported the history"
     sentence = None
     if isinstance(event, Event):
-        sentence = describe_team_event(event) or _describe_bulk_release(event) or _describe_run(event)
+        sentence = (
+            describe_team_event(event)
+            or describe_rule_event(event)
+            or _describe_bulk_release(event)
+            or _describe_run(event)
+        )
     return sentence or f"{event.actor_name}: {humanize_kind(event.kind)}"
 
 

@@ -49,6 +49,7 @@ PAGES: tuple[Page, ...] = (
     Page(key="activity", label="Activity", icon="activity", shortcut="a"),
     Page(key="tokens", label="Tokens", icon="key", shortcut="t", is_setup=True),
     Page(key="team", label="Team", icon="people", shortcut="m", url="team-page", is_setup=True),
+    Page(key="alerts", label="Alerts", icon="bell", shortcut="e", is_setup=True),
     Page(key="webhooks", label="Webhooks", icon="webhook", shortcut="w", is_setup=True, admins_only=True),
     Page(key="connect", label="Connect", icon="connect", shortcut="k", is_setup=True),
     Page(

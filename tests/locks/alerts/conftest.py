@@ -48,8 +48,8 @@ def stick(worker: Worker) -> Callable[[str], None]:
     return take
 
 
-@pytest.fixture(autouse=True)
-def _healthy_background(space: Space) -> None:
+@pytest.fixture
+def healthy_background() -> None:
     beat(ago=timedelta(0))
 
 

@@ -16,7 +16,7 @@ from tests.conftest import issue
 from tests.locks.alerts.conftest import beat, clear, evaluate, events, messages
 from tests.locks.dashboard.test_now import age
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("healthy_background")]
 SHELL = Actor.of_shell()
 
 
