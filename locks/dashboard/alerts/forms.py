@@ -50,11 +50,12 @@ class AlertRuleForm(forms.Form):
         label="Only lock names that start with",
         max_length=256,
         required=False,
-        help_text="For stuck and force-released locks.",
+        help_text="Of stuck and force-released locks.",
         widget=forms.TextInput(attrs={**IDENTIFIER, "placeholder": "deploy/"}),
     )
     min_minutes = forms.IntegerField(
-        label="Stuck or unhealthy for at least (minutes)", min_value=0, max_value=MAX_MINUTES, initial=5
+        label="Lasting at least (minutes)", min_value=0, max_value=MAX_MINUTES, initial=5,
+        help_text="A stuck lock, or an unhealthy system.",
     )
     token_days = forms.IntegerField(
         label="Token expires within (days)", min_value=1, max_value=MAX_TOKEN_DAYS, initial=7
@@ -72,7 +73,7 @@ class AlertRuleForm(forms.Form):
     destination = forms.CharField(
         label="URL or addresses",
         max_length=MAX_URL,
-        required=False,
+        error_messages={"required": "Enter a URL or e-mail addresses."},
         widget=forms.TextInput(attrs={**IDENTIFIER, "placeholder": "https://hooks.slack.com/services/…"}),
     )
     quiet_from = forms.TimeField(label="From", required=False, widget=forms.TimeInput(attrs=_TIME, format="%H:%M"))
@@ -92,6 +93,7 @@ class AlertRuleForm(forms.Form):
             kwargs["initial"] = _initial(rule)
         super().__init__(*args, **kwargs)
         if rule is not None and rule.transport in (Transport.SLACK, Transport.TEAMS):
+            self.fields["destination"].required = False
             self.fields["destination"].help_text = f"Now {rule.webhook.url}. Leave empty to keep it."
 
     def clean_quiet_zone(self) -> str:
@@ -113,9 +115,6 @@ class AlertRuleForm(forms.Form):
 
     def _check_destination(self, transport: Transport, destination: str) -> None:
         if not destination and self._rule is not None and self._rule.transport == transport:
-            return
-        if not destination:
-            self.add_error("destination", "Enter e-mail addresses." if transport is Transport.EMAIL else "Enter a URL.")
             return
         try:
             check_destination(transport, destination)

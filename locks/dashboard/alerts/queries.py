@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from locks.dashboard.alerts.forms import DAYS
 from locks.dashboard.webhooks.queries import WebhookRow, webhooks
 from locks.models import AlertRule, EventKind, Space, Transport
+from locks.services.alerts.rules import KINDS
 from locks.services.stuck import Reason
 
 TRANSPORT_LABELS = {
@@ -27,7 +28,7 @@ class RuleRow:
     @property
     def conditions(self) -> list[str]:
         """What it sends, a sentence for each kind."""
-        return [_describe(kind, self.rule) for kind in EventKind if kind in self.webhook.kinds]
+        return [_describe(kind, self.rule) for kind in KINDS if kind in self.webhook.kinds]
 
     @property
     def quiet_hours(self) -> str | None:

@@ -82,7 +82,7 @@ def test_a_rule_to_a_webhook_shows_its_secret_once(visit, alice, url) -> None:
     [
         ({"name": ""}, "Enter a name."),
         ({"kinds": []}, "Select at least one."),
-        ({"destination": ""}, "Enter a URL."),
+        ({"destination": ""}, "Enter a URL or e-mail addresses."),
         ({"destination": "http://127.0.0.1/"}, "The address is private"),
         ({"transport": "email", "destination": "ops@example.com"}, "E-mail is not configured on this server."),
         ({"quiet_until": ""}, "Enter both times, or none."),
