@@ -145,8 +145,8 @@ class Environment(SignInEnvironment):
     octo_public_url: str = Field(
         "",
         pattern=r"^(https?://[^/\s]+/?)?$",
-        description="Address of the dashboard, such as `https://octo.example.com`, for links in alerts. Empty: alerts have "
-        "no links.",
+        description="Address of the dashboard, such as `https://octo.example.com`, for links in alerts. Empty: alerts "
+        "have no links.",
     )
     email_host: str = Field("", description="SMTP server for alerts by e-mail. Empty: none is sent.")
     email_port: int = Field(587, ge=1, le=65535, description="Its port.")
@@ -154,7 +154,8 @@ class Environment(SignInEnvironment):
     email_host_password: str = Field("", repr=False, description="Password of that user.")
     email_use_tls: bool = Field(True, description="Whether the connection is encrypted with STARTTLS.")
     email_use_ssl: bool = Field(
-        False, description="Whether the connection is encrypted from its start, usual on port 465. Set `EMAIL_USE_TLS=0`."
+        False,
+        description="Whether the connection is encrypted from its start, usual on port 465. Set `EMAIL_USE_TLS=0`.",
     )
     default_from_email: str = Field("", description="Sender of the e-mails. Required with `EMAIL_HOST`.")
     octo_public_elections: bool = Field(

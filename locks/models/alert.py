@@ -17,10 +17,10 @@ class Transport(models.TextChoices):
 
 
 class AlertRule(models.Model):
-    """Its receiver is a webhook of its own, so that rules and webhooks share kinds, prefix, deliveries, retries and pause.
+    """Its receiver is a webhook of its own: rules and webhooks share kinds, prefix, deliveries, retries and pause.
 
-    The URL of Slack and Teams is a secret: the webhook has it encrypted in `secret`, and masked in `url`. For e-mail, `url`
-    is the addresses, separated by commas."""
+    The URL of Slack and Teams is a secret: the webhook has it encrypted in `secret`, and masked in `url`. For e-mail,
+    `url` is the addresses, separated by commas."""
 
     webhook = models.OneToOneField(Webhook, on_delete=models.CASCADE, primary_key=True, related_name="alert_rule")
     name = models.CharField(max_length=80)
@@ -52,8 +52,8 @@ class AlertRule(models.Model):
 
 
 class Alert(models.Model):
-    """One occurrence of trouble, from its beginning to its end: a stuck lock, a token that expires soon, an unhealthy part of
-    the system. A lock's name, a token's public id and the key of a check are the subjects."""
+    """One occurrence of trouble, from its beginning to its end: a stuck lock, a token that expires soon, an unhealthy
+    part of the system. A lock's name, a token's public id and the key of a check are the subjects."""
 
     # Without one: the whole installation.
     space = models.ForeignKey(Space, on_delete=models.CASCADE, null=True, related_name="alerts", db_index=False)
@@ -88,8 +88,8 @@ class Alert(models.Model):
 
 
 class AlertNotice(models.Model):
-    """A rule has sent this kind about this alert. Created in the transaction that creates the delivery, and once only: this key
-    is why no message is sent twice."""
+    """A rule has sent this kind about this alert. Created in the transaction that creates the delivery, and once only:
+    this key is why no message is sent twice."""
 
     pk = models.CompositePrimaryKey("rule_id", "alert_id", "kind")
     rule = models.ForeignKey(AlertRule, on_delete=models.CASCADE, related_name="notices", db_index=False)

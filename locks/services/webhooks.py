@@ -140,7 +140,7 @@ def change(
 
 @transaction.atomic
 def pause(*, actor: Actor, webhook: Webhook) -> Webhook:
-    """Nothing is sent until it is resumed; then a webhook continues where it was, and a rule sends what is true then."""
+    """Nothing is sent until it is resumed. Then a webhook continues where it was, and a rule sends what is true."""
     paused = lock(webhook, actor=actor)
     if paused.paused_at is None:
         Webhook.objects.filter(pk=paused.pk).update(paused_at=Now())

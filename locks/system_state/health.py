@@ -77,7 +77,5 @@ _BACKGROUND: dict[str, tuple[Callable[[Counters], Health], str]] = {
 def unhealthy_parts(counters: Counters) -> dict[str, str]:
     """The parts of the background that need action, each with a sentence."""
     return {
-        key: sentence
-        for key, (health, sentence) in _BACKGROUND.items()
-        if health(counters) is Health.ACTION_REQUIRED
+        key: sentence for key, (health, sentence) in _BACKGROUND.items() if health(counters) is Health.ACTION_REQUIRED
     }

@@ -1,7 +1,7 @@
 """Evaluates alerts in the server while no worker does, so that a missing worker is reported.
 
-Several server processes may do this at the same time, and a worker that comes back too: the database keeps each message from
-being created twice, and each delivery from being claimed twice.
+Several server processes may do this at the same time, and a worker that comes back too: the database keeps each message
+from being created twice, and each delivery from being claimed twice.
 """
 
 import threading

@@ -57,8 +57,8 @@ _PATTERN = re.compile(r"[\w.\-:@+=~/*?]+")
 
 
 class WebhookDescription(msgspec.Struct, kw_only=True):
-    """Empty `kinds` means all changes of locks; `events` are the same on OctoStore's terms. `failures` counts failed attempts in a row.
-    `user_id` is a pseudonym of the token that asks, `secret` is redacted."""
+    """Empty `kinds` means all changes of locks; `events` are the same on OctoStore's terms. `failures` counts failed
+    attempts in a row. `user_id` is a pseudonym of the token that asks, `secret` is redacted."""
 
     id: UUID
     user_id: UUID
@@ -169,7 +169,11 @@ class WebhookEndpoint(TokenEndpoint):
     def webhook(self, request: Request, public_id: str) -> Webhook:
         """Raises 404 unless it belongs to the token's space and is within its prefixes."""
         own = self.own(request)
-        webhook = Webhook.objects.filter(space_id=own.space_id, public_id=public_id, alert_rule=None).select_related("space").first()
+        webhook = (
+            Webhook.objects.filter(space_id=own.space_id, public_id=public_id, alert_rule=None)
+            .select_related("space")
+            .first()
+        )
         if webhook is None or not is_within(own, [webhook.prefix]):
             raise not_found()
         return webhook

@@ -14,7 +14,10 @@ from locks.services.alerts.rules import MAX_MINUTES, MAX_TOKEN_DAYS, RuleValues,
 from locks.services.stuck import Reason
 
 KIND_CHOICES = (
-    (EventKind.STUCK.value, described_choice("Stuck", "a lock needs attention, as on the page Stuck; and when it no longer does")),
+    (
+        EventKind.STUCK.value,
+        described_choice("Stuck", "a lock needs attention, as on the page Stuck; and when it no longer does"),
+    ),
     (EventKind.TOKEN_EXPIRING.value, described_choice("Token expiring", "a token of this space expires soon")),
     (
         EventKind.SYSTEM_UNHEALTHY.value,
@@ -24,7 +27,10 @@ KIND_CHOICES = (
 )
 TRANSPORT_CHOICES = (
     (Transport.SLACK.value, described_choice("Slack", "the URL of an incoming webhook")),
-    (Transport.TEAMS.value, described_choice("Microsoft Teams", "the URL of a workflow that posts to a channel or chat")),
+    (
+        Transport.TEAMS.value,
+        described_choice("Microsoft Teams", "the URL of a workflow that posts to a channel or chat"),
+    ),
     (Transport.EMAIL.value, described_choice("E-mail", "up to ten addresses")),
     (Transport.WEBHOOK.value, described_choice("Webhook", "the URL of your own receiver, as signed JSON")),
 )
@@ -54,7 +60,10 @@ class AlertRuleForm(forms.Form):
         widget=forms.TextInput(attrs={**IDENTIFIER, "placeholder": "deploy/"}),
     )
     min_minutes = forms.IntegerField(
-        label="Lasting at least (minutes)", min_value=0, max_value=MAX_MINUTES, initial=5,
+        label="Lasting at least (minutes)",
+        min_value=0,
+        max_value=MAX_MINUTES,
+        initial=5,
         help_text="A stuck lock, or an unhealthy system.",
     )
     token_days = forms.IntegerField(

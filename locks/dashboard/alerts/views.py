@@ -1,6 +1,6 @@
 """Alerts: the rules of a space, the page of one with its messages, and the form.
 
-Members see them, admins change them. The actions of a rule are those of its webhook: see locks.dashboard.webhooks.views.
+Members see them, admins change them. The actions of a rule are those of its webhook: see webhooks/views.py.
 """
 
 from typing import Any

@@ -65,7 +65,7 @@ class WebhookForm(forms.Form):
 
     @property
     def values(self) -> dict[str, Any]:
-        """As the service takes them. All changes of locks are stored as none, so that they include those of later versions."""
+        """As the service takes them. All changes of locks are stored as none, so later versions may add some."""
         kinds = self.cleaned_data["kinds"]
         return {
             "url": self.cleaned_data["url"],

@@ -22,7 +22,12 @@ _TITLES = {
     "force_released": ("{} was force-released", "{} locks were force-released"),
 }
 _LOCK_KINDS = ("stuck", "stuck_cleared", "force_released")
-_PAGES = {"token_expiring": "tokens", "system_unhealthy": "system", "system_recovered": "system", "force_released": "activity"}
+_PAGES = {
+    "token_expiring": "tokens",
+    "system_unhealthy": "system",
+    "system_recovered": "system",
+    "force_released": "activity",
+}
 # Longer names are cut in titles and lists; the JSON of a webhook has all of it.
 MAX_NAME = 100
 

@@ -64,7 +64,7 @@ _RECORD_ATTEMPT = _load("record_attempt", _no_row)
 
 
 def fan_out(*, alert_rules: bool = False, quiet: Sequence[int] = ()) -> Operation[int]:
-    """For webhooks, or for alert rules except those in their quiet hours. Returns how many events were read for them."""
+    """For webhooks, or for alert rules except those in their quiet hours. Returns how many events they got."""
     created = 0
     result: FanOutResult
     while True:

@@ -11,8 +11,8 @@ def is_known_zone(name: str) -> bool:
 
 
 def is_quiet(rule: AlertRule, now: datetime) -> bool:
-    """From `quiet_from` to `quiet_until`, which may be on the next day; the days are those on which they begin. If both are the
-    same, the whole day."""
+    """From `quiet_from` to `quiet_until`, which may be on the next day; the days are those on which they begin. If both
+    are the same, the whole day."""
     if rule.quiet_from is None or rule.quiet_until is None:
         return False
     # A zone that this machine no longer knows must not keep the other rules from being evaluated.

@@ -110,7 +110,7 @@ def create(*, actor: Actor, space: Space, values: RuleValues) -> tuple[str | Non
 
 @transaction.atomic
 def change(*, actor: Actor, webhook: Webhook, values: RuleValues) -> str | None:
-    """What the rule has sent about open alerts stays sent. Returns a new secret if the rule now signs and did not before.
+    """What the rule has sent about open alerts stays sent. Returns a new secret if the rule signs and did not before.
     Raises InvalidTarget and InvalidRecipients."""
     changed = webhooks.lock(webhook, actor=actor)
     rule, secret = changed.alert_rule, None

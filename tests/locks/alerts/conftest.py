@@ -75,9 +75,7 @@ def clear() -> None:
 
 def messages(webhook: Webhook) -> list[tuple[str, list[str]]]:
     """Kind and subjects of each, in order."""
-    return [
-        (one.kind, [item["subject"] for item in one.content["items"]]) for one in webhook.deliveries.order_by("id")
-    ]
+    return [(one.kind, [item["subject"] for item in one.content["items"]]) for one in webhook.deliveries.order_by("id")]
 
 
 def events(*kinds: str) -> list[tuple[str, str | None]]:

@@ -119,7 +119,9 @@ def test_without_a_recent_count_nothing_is_opened_or_closed(rule, stick) -> None
     stick("job")
     evaluate()
     age("job", seconds=-3600)
-    StuckCount.objects.update(counted_at=Now() - timedelta(hours=1), lock_ids=[], fencing_tokens=[], reasons=[], stuck=0)
+    StuckCount.objects.update(
+        counted_at=Now() - timedelta(hours=1), lock_ids=[], fencing_tokens=[], reasons=[], stuck=0
+    )
     for _ in range(2):
         evaluation.evaluate(unhealthy=[])
     assert Alert.objects.get().absent_since is None

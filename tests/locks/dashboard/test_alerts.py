@@ -1,4 +1,4 @@
-"""Alert rules in the dashboard: created, changed, tested, paused, deleted; who sees them and who may not change them."""
+"""Alert rules in the dashboard: created, changed, tested, paused, deleted; who sees and who may change them."""
 
 import re
 
@@ -112,7 +112,11 @@ def test_it_is_changed_tested_paused_resumed_and_deleted(visit, alice, url, hook
     own, acts = f"{url}/{hook.public_id}", f"{now_url}webhooks/{hook.public_id}"
     assert browser.post(f"{own}/change", {**FORM, "destination": ""})["Location"] == own
     assert decrypt(Webhook.objects.get().secret) == SLACK_URL
-    for act, says in [("test", "Queued"), ("pause", "when it is resumed, it sends what is true then"), ("resume", "Unused")]:
+    for act, says in [
+        ("test", "Queued"),
+        ("pause", "when it is resumed, it sends what is true then"),
+        ("resume", "Unused"),
+    ]:
         assert browser.post(f"{acts}/{act}")["Location"] == own
         assert says in browser.get(own).content.decode()
     assert Delivery.objects.get().kind == "test"

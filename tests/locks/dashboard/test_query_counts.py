@@ -51,7 +51,9 @@ def webhook(space):
 
 @pytest.fixture
 def rule(space):
-    values = RuleValues(name="On call", kinds=["stuck"], prefix="", transport=Transport.SLACK, destination="https://hooks.example/in")
+    values = RuleValues(
+        name="On call", kinds=["stuck"], prefix="", transport=Transport.SLACK, destination="https://hooks.example/in"
+    )
     rules = [create_rule(actor=Actor.of_shell(), space=space, values=values)[1] for _ in range(3)]
     for _ in range(3):
         webhooks.send_test(actor=Actor.of_shell(), webhook=rules[0]).log.create(number=1, duration_ms=5, status=500)
@@ -112,8 +114,8 @@ def test_pages_run_a_fixed_number_of_queries(
     first, second = Lock.objects.filter(name__in=["job-1", "job-2"])
     path = path.format(
         first=first.pk, second=second.pk, event=Event.objects.filter(kind="acquired").latest("id").pk,
-        token=Token.objects.get(name="worker").public_id, owner=owner.owner.key, webhook=webhook.public_id, rule=rule.public_id,
-        run=sample.id, **batches,
+        token=Token.objects.get(name="worker").public_id, owner=owner.owner.key, webhook=webhook.public_id,
+        rule=rule.public_id, run=sample.id, **batches,
     )  # fmt: skip
     latest.clear()
     with django_assert_num_queries(QUERY_COUNTS[page]):
