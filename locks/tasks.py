@@ -27,7 +27,9 @@ from locks.services import (
     snooze,
     token_clients,
 )
+from locks.services.alerts import evaluation as alerts
 from locks.services.stuck import count_stuck
+from locks.system_state.alerting import evaluate_alerts
 from locks.system_state.statement_timeout import MAINTENANCE, statement_timeout
 from locks.task_recording import RecordedTask
 
@@ -109,10 +111,12 @@ def resume_bulk_releases() -> str:
 
 @shared_task(base=RecordedTask)
 def detect_stuck() -> str:
-    """Computes hold baselines for locks that are held for long, and counts stuck locks."""
+    """Computes hold baselines for locks that are held for long, counts stuck locks, and evaluates alerts."""
     with statement_timeout(MAINTENANCE):
         baselines = run(compute_hold_baselines())
-        return f"{baselines} hold baselines, {count_stuck()} stuck"
+        outcome = f"{baselines} hold baselines, {count_stuck()} stuck"
+        evaluated = evaluate_alerts()
+        return f"{outcome}; alerts: {evaluated.opened} opened, {evaluated.closed} closed, {evaluated.messages} sent"
 
 
 @shared_task(base=RecordedTask)
@@ -132,6 +136,7 @@ def retention() -> str:
         Heartbeat.objects.filter(seen_at__lt=Now() - timedelta(days=HEARTBEAT_DAYS)).delete()
         servers.purge(days=HEARTBEAT_DAYS)
         purge_deliveries()
+        alerts.purge()
         runs_upkeep.purge(days=settings.RETENTION_DAYS)
         rooms = elections.rooms()
         idle = run(maintenance.purge_idle_locks(days=IDLE_LOCK_DAYS, short_lived_space=rooms.pk if rooms else None))

@@ -1,10 +1,14 @@
-"""Rules for names and prefixes of tokens: the same in the dashboard, in the API and in `manage.py`.
+"""Rules for names, prefixes and expiry of tokens: the same in the dashboard, in the API and in `manage.py`.
 
 Names appear in lists and in the history, so they need a visible character and must not have control characters or
 characters that change the direction of text.
 """
 
 import re
+from datetime import timedelta
+
+# A token that expires within this time is marked on the pages, and is the subject of an alert.
+EXPIRES_SOON = timedelta(days=14)
 
 MAX_NAME = 128
 MAX_PREFIX = 256

@@ -25,6 +25,7 @@ from locks.runs.kv_waiting import kv_waiters  # noqa: E402
 from octoadmin.batching.application import BatchingApplication  # noqa: E402
 from octoadmin.http.asgi_types import Receive, Scope, Send  # noqa: E402
 from octoadmin.mcp import create_mcp_endpoint  # noqa: E402
+from octoadmin.monitoring import worker_watch  # noqa: E402
 from octoadmin.run.preload import preload  # noqa: E402
 from octoadmin.wsgi_bridge.bridge import STOP_SECONDS, WSGIBridge  # noqa: E402
 
@@ -62,6 +63,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 limit_calls(settings.DATABASE_SECONDS)
                 bridge.start()
                 usage_flusher.start()
+                worker_watch.start()
                 server_processes.set(1)
                 _on_stop_signal(_end_long_requests)
                 await send({"type": "lifespan.startup.complete"})

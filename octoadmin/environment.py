@@ -142,6 +142,22 @@ class Environment(SignInEnvironment):
         description="Networks that webhooks may deliver to although they are private, on any port, separated by "
         "commas. Otherwise only public addresses, on ports 80, 443, 8080 and 8443.",
     )
+    octo_public_url: str = Field(
+        "",
+        pattern=r"^(https?://[^/\s]+/?)?$",
+        description="Address of the dashboard, such as `https://octo.example.com`, for links in alerts. Empty: alerts "
+        "have no links.",
+    )
+    email_host: str = Field("", description="SMTP server for alerts by e-mail. Empty: none is sent.")
+    email_port: int = Field(587, ge=1, le=65535, description="Its port.")
+    email_host_user: str = Field("", description="User to sign in there as. Empty: without signing in.")
+    email_host_password: str = Field("", repr=False, description="Password of that user.")
+    email_use_tls: bool = Field(True, description="Whether the connection is encrypted with STARTTLS.")
+    email_use_ssl: bool = Field(
+        False,
+        description="Whether the connection is encrypted from its start, usual on port 465. Set `EMAIL_USE_TLS=0`.",
+    )
+    default_from_email: str = Field("", description="Sender of the e-mails. Required with `EMAIL_HOST`.")
     octo_public_elections: bool = Field(
         False,
         description="Whether leader elections are served, to everyone who reaches the server and without a token "
@@ -187,6 +203,14 @@ class Environment(SignInEnvironment):
                 "SECRET_KEY: must be set together with DATABASE_URL, the same for every server; for example "
                 "to the output of: python -c 'import secrets; print(secrets.token_urlsafe(48))'"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _complete_email_settings(self) -> "Environment":
+        if self.email_host and not self.default_from_email:
+            raise ValueError("DEFAULT_FROM_EMAIL: must be set together with EMAIL_HOST, to the sender of alerts")
+        if self.email_use_tls and self.email_use_ssl:
+            raise ValueError("EMAIL_USE_TLS: must be 0 if EMAIL_USE_SSL is set")
         return self
 
     @property

@@ -199,6 +199,17 @@ MAX_NAMES = ENVIRONMENT.octo_max_names
 MAX_EVENTS = ENVIRONMENT.octo_max_events
 WEBHOOK_NETWORKS = ENVIRONMENT.octo_webhook_networks
 
+# Of the dashboard, for links in alerts.
+PUBLIC_URL = ENVIRONMENT.octo_public_url.rstrip("/")
+# Empty: no alert is sent by e-mail.
+EMAIL_HOST = ENVIRONMENT.email_host
+EMAIL_PORT = ENVIRONMENT.email_port
+EMAIL_HOST_USER = ENVIRONMENT.email_host_user
+EMAIL_HOST_PASSWORD = ENVIRONMENT.email_host_password
+EMAIL_USE_TLS = ENVIRONMENT.email_use_tls
+EMAIL_USE_SSL = ENVIRONMENT.email_use_ssl
+DEFAULT_FROM_EMAIL = ENVIRONMENT.default_from_email
+
 TRUSTED_PROXIES = ENVIRONMENT.trusted_proxies
 THREADS = ENVIRONMENT.octo_threads
 BATCHING = ENVIRONMENT.octo_batching

@@ -64,6 +64,11 @@ NAMED = {"name": "{lock}"}
 TOKEN = {"public_id": "{token}"}
 WEBHOOK = {"public_id": "{webhook}"}
 ONE = {"run_id": "{run}"}
+RULE = {"public_id": "{rule}"}
+RULE_FORM = {
+    "name": "On call", "kinds": "stuck", "min_minutes": "5", "token_days": "7", "reasons": "overdue",
+    "transport": "slack", "destination": "https://hooks.example/in", "quiet_zone": "UTC",
+}  # fmt: skip
 WEBHOOK_FORM = {"url": "https://hooks.example/in", "kinds": "expired"}
 
 PAGES: list[Page] = [
@@ -95,6 +100,8 @@ PAGES: list[Page] = [
     *pages("event", access=Access.MEMBERS, arguments={"event_id": "{event}"}),
     *pages("lock", access=Access.MEMBERS, arguments=NAMED),
     *pages("owner", access=Access.MEMBERS, query="?name=worker"),
+    *pages("alerts", access=Access.MEMBERS),
+    *pages("alert", access=Access.MEMBERS, arguments=RULE),
     *pages("release", access=Access.MEMBERS, arguments={"number": "{batch}"}),
     *pages("token-first-use", access=Access.MEMBERS, arguments=TOKEN),
     *pages("ask-for-release", access=Access.MEMBERS, arguments=NAMED),
@@ -144,6 +151,13 @@ PAGES: list[Page] = [
     *pages("change-webhook", access=Access.ADMINS, method="POST", arguments=WEBHOOK, form=WEBHOOK_FORM),
     *pages("rotate-webhook", access=Access.ADMINS, method="POST", arguments=WEBHOOK, form={"overlap": "0"}),
     *pages("delete-webhook", access=Access.ADMINS, method="POST", arguments=WEBHOOK),
+    *pages("new-alert", access=Access.ADMINS),
+    *pages("new-alert", access=Access.ADMINS, method="POST", form=RULE_FORM),
+    *pages("change-alert", access=Access.ADMINS, arguments=RULE),
+    *pages("change-alert", access=Access.ADMINS, method="POST", arguments=RULE, form=RULE_FORM),
+    # A rule is tested, paused and deleted as its webhook.
+    *pages("delete-webhook", access=Access.ADMINS, arguments=RULE),
+    *pages("test-webhook", "pause-webhook", "delete-webhook", access=Access.ADMINS, method="POST", arguments=RULE),
     *pages("team-event", access=Access.ADMINS, arguments={"event_id": "{team_event}"}),
     *pages(
         "change-role", access=Access.ADMINS, method="POST", arguments={"user_id": "{member}"}, form={"role": "viewer"}

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from locks.dashboard.alerts.event_text import RULE_KINDS, describe_rule_event
 from locks.dashboard.database import fetch
 from locks.dashboard.durations import humanize_ms
 from locks.dashboard.team.event_text import describe_team_event
@@ -31,6 +32,12 @@ _ICONS: dict[str, str] = {
     EventKind.SNOOZE_ENDED: "snooze",
     EventKind.NOTE_CHANGED: "note",
     EventKind.RELEASE_REQUESTED: "ask",
+    EventKind.STUCK: "stuck",
+    EventKind.STUCK_CLEARED: "check",
+    EventKind.TOKEN_EXPIRING: "key",
+    EventKind.SYSTEM_UNHEALTHY: "overdue",
+    EventKind.SYSTEM_RECOVERED: "check",
+    **dict.fromkeys(RULE_KINDS, "bell"),
     EventKind.BULK_RELEASE_STARTED: "force",
     EventKind.BULK_RELEASE_STOPPED: "force",
     EventKind.BULK_RELEASE_FINISHED: "force",
@@ -115,6 +122,16 @@ def describe_event(event: EventSummary | Event) -> str:
             return f"{event.actor_name} changed {f'the note of {isolate(prefix)}' if prefix else 'its note'}"
         case EventKind.RELEASE_REQUESTED:
             return f"{event.actor_name} asked {owner} to release it"
+        case EventKind.STUCK:
+            return f"It is stuck while {owner} holds it"
+        case EventKind.STUCK_CLEARED:
+            return "It is no longer stuck"
+        case EventKind.TOKEN_EXPIRING:
+            return "A token expires soon"
+        case EventKind.SYSTEM_UNHEALTHY:
+            return "The system needs attention"
+        case EventKind.SYSTEM_RECOVERED:
+            return "The system is healthy again"
         case EventKind.SESSION_OPENED:
             return f"{owner} opened a session"
         case EventKind.SESSION_ENDED:
@@ -129,6 +146,7 @@ def describe_event(event: EventSummary | Event) -> str:
     if isinstance(event, Event):
         sentence = (
             describe_team_event(event)
+            or describe_rule_event(event)
             or _describe_bulk_release(event)
             or _describe_run(event)
             or _describe_freeze(event)

@@ -13,11 +13,11 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from locks.dashboard.access import SpaceContext, current_user, visible_spaces
-from locks.dashboard.system.background_checks import problems
 from locks.models import Freeze
 from locks.services.freezes import in_force
 from locks.services.login_throttle import TooMany
 from locks.system_state.counters import counters
+from locks.system_state.health import unhealthy_parts
 
 THEME_COOKIE = "octo_theme"
 THEMES = ("system", "light", "dark")
@@ -53,6 +53,7 @@ PAGES: tuple[Page, ...] = (
     Page(key="activity", label="Activity", icon="activity", shortcut="a"),
     Page(key="tokens", label="Tokens", icon="key", shortcut="t", is_setup=True),
     Page(key="team", label="Team", icon="people", shortcut="m", url="team-page", is_setup=True),
+    Page(key="alerts", label="Alerts", icon="bell", shortcut="e", is_setup=True),
     Page(key="webhooks", label="Webhooks", icon="webhook", shortcut="w", is_setup=True, admins_only=True),
     Page(key="connect", label="Connect", icon="connect", shortcut="k", is_setup=True),
     Page(
@@ -61,7 +62,7 @@ PAGES: tuple[Page, ...] = (
         icon="gauge",
         shortcut="y",
         is_setup=True,
-        badge=lambda _: problems(counters()),
+        badge=lambda _: len(unhealthy_parts(counters())),
     ),
 )
 

@@ -5,6 +5,7 @@ from django.urls.converters import StringConverter
 
 from locks.dashboard.account import views as account
 from locks.dashboard.activity import views as activity
+from locks.dashboard.alerts import views as alerts
 from locks.dashboard.auth import views as auth
 from locks.dashboard.bulk_release import views as bulk_release
 from locks.dashboard.connect import views as connect
@@ -110,6 +111,10 @@ urlpatterns = [
         webhooks.replay_one,
         name="replay-delivery",
     ),
+    path("<slug:team>/<slug:space>/alerts", alerts.alerts, name="alerts"),
+    path("<slug:team>/<slug:space>/alerts/new", alerts.create, name="new-alert"),
+    path("<slug:team>/<slug:space>/alerts/<slug:public_id>", alerts.alert, name="alert"),
+    path("<slug:team>/<slug:space>/alerts/<slug:public_id>/change", alerts.change, name="change-alert"),
     path("<slug:team>/<slug:space>/team", team.team, name="team-page"),
     path("<slug:team>/<slug:space>/team/name", team.rename, name="rename-team"),
     path("<slug:team>/<slug:space>/team/activity", team.activity, name="team-activity"),

@@ -1,3 +1,4 @@
+from locks.models.alert import Alert, AlertNotice, AlertRule, Transport
 from locks.models.browser_session import BrowserSession
 from locks.models.bulk_release import BulkRelease, BulkReleaseItem, BulkReleaseState, ItemOutcome
 from locks.models.event import ActorKind, Channel, Event, EventKind
@@ -27,6 +28,9 @@ from locks.models.webhook import Delivery, DeliveryAttempt, DeliveryStatus, Webh
 
 __all__ = [
     "ActorKind",
+    "Alert",
+    "AlertNotice",
+    "AlertRule",
     "BrowserSession",
     "BulkRelease",
     "BulkReleaseItem",
@@ -77,6 +81,7 @@ __all__ = [
     "Team",
     "Token",
     "TokenClient",
+    "Transport",
     "User",
     "Waiter",
     "Webhook",

@@ -77,6 +77,19 @@ class EventKind(models.TextChoices):
     SNOOZE_ENDED = "snooze_ended"
     NOTE_CHANGED = "note_changed"
     RELEASE_REQUESTED = "release_requested"
+    STUCK = "stuck"
+    STUCK_CLEARED = "stuck_cleared"
+    TOKEN_EXPIRING = "token_expiring"
+    SYSTEM_UNHEALTHY = "system_unhealthy"
+    SYSTEM_RECOVERED = "system_recovered"
+    ALERT_RULE_CREATED = "alert_rule_created"
+    ALERT_RULE_CHANGED = "alert_rule_changed"
+    ALERT_RULE_PAUSED = "alert_rule_paused"
+    ALERT_RULE_RESUMED = "alert_rule_resumed"
+    ALERT_RULE_SECRET_ROTATED = "alert_rule_secret_rotated"
+    ALERT_RULE_TESTED = "alert_rule_tested"
+    ALERT_RULE_REPLAYED = "alert_rule_replayed"
+    ALERT_RULE_DELETED = "alert_rule_deleted"
 
 
 # Events about the account of a person have neither team nor space, those about a team have no space.
@@ -109,6 +122,10 @@ TEAM_KINDS = (
     EventKind.INVITE_CREATED,
     EventKind.INVITE_REVOKED,
 )
+# Of the installation: without team and space.
+SYSTEM_KINDS = (EventKind.SYSTEM_UNHEALTHY, EventKind.SYSTEM_RECOVERED)
+# What locks.services.alerts finds. A webhook gets them only if it names them.
+TROUBLE_KINDS = (EventKind.STUCK, EventKind.STUCK_CLEARED, EventKind.TOKEN_EXPIRING, *SYSTEM_KINDS)
 
 
 class ActorKind(models.TextChoices):

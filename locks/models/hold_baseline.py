@@ -41,9 +41,10 @@ class StuckCount(models.Model):
     space = models.OneToOneField(Space, on_delete=models.CASCADE, primary_key=True, related_name="stuck_count")
     stuck = models.PositiveIntegerField()
     counted_at = models.DateTimeField(db_default=Now())
-    # In pairs.
+    # An entry of each for each lock; reasons are separated by spaces.
     lock_ids = ArrayField(models.BigIntegerField(), default=list)
     fencing_tokens = ArrayField(models.BigIntegerField(), default=list)
+    reasons = ArrayField(models.TextField(), db_default=[])
 
     class Meta:
         db_table = "octo_stuck_count"

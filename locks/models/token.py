@@ -96,6 +96,12 @@ class Token(models.Model):
                 opclasses=("int8_ops", "varchar_pattern_ops"),
                 name="token_issued_by_name",
             ),
+            # Finds those that expire soon.
+            models.Index(
+                fields=("expires_at",),
+                condition=Q(revoked_at=None, rotated_at=None, actor_session_id=None),
+                name="token_expiry",
+            ),
         )
 
     def __str__(self) -> str:

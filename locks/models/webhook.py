@@ -62,13 +62,16 @@ class Delivery(models.Model):
 
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries", db_index=False)
     public_id = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
-    event_id = models.BigIntegerField()
+    # The event, or null for a message of an alert rule, which is about `content`.
+    event_id = models.BigIntegerField(null=True)
     kind = models.TextField()
+    # Empty for all messages of a rule, so that they are sent in order as the events of one name are.
     lock_name = models.TextField(null=True, db_collation="C")
     fencing_token = models.BigIntegerField(null=True)
     owner = models.TextField(null=True)
     metadata = models.TextField(null=True)
     reason = models.TextField(null=True)
+    content = models.JSONField(null=True)
     observed_at = models.DateTimeField()
     created_at = models.DateTimeField(db_default=Now())
     status = models.TextField(choices=DeliveryStatus, default=DeliveryStatus.PENDING)

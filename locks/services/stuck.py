@@ -134,8 +134,8 @@ def store_count(*, space: Space, stuck: int) -> None:
 
 
 def count_stuck() -> int:
-    """Stores for every space how many of its locks are stuck, and which, for the number in the navigation and the order
-    of Now."""
+    """Stores for every space how many of its locks are stuck, and which, for the number in the navigation, the order of
+    Now and alerts."""
     held = Lock.objects.filter(space_id=OuterRef("pk"), lease_id__isnull=False)
     inboxes = {
         space.pk: inbox(space=space, limit=MAX_REMEMBERED)
@@ -148,11 +148,12 @@ def count_stuck() -> int:
                 space_id=space_id, stuck=counted.total, counted_at=Now(),
                 lock_ids=[stuck.lock.id for stuck in counted.locks],
                 fencing_tokens=[stuck.lock.fencing_token for stuck in counted.locks],
+                reasons=[" ".join(stuck.reasons) for stuck in counted.locks],
             )
             for space_id, counted in inboxes.items()
         ],
         update_conflicts=True, unique_fields=["space"],
-        update_fields=["stuck", "counted_at", "lock_ids", "fencing_tokens"],
+        update_fields=["stuck", "counted_at", "lock_ids", "fencing_tokens", "reasons"],
     )  # fmt: skip
     return sum(counted.total for counted in inboxes.values())
 

@@ -1,5 +1,7 @@
 """Creates, changes and deletes webhooks, rotates secrets, sends tests and replays: each with its event in the history.
 
+All but the first two also serve the webhooks of alert rules.
+
 Each checks again, under the team's lock, that the actor still has permission, and raises NotAllowed if not.
 """
 
@@ -18,7 +20,7 @@ from locks.events.webhooks.encryption import encrypt, new_secret
 from locks.events.webhooks.outbox import RETRY_HOURS
 from locks.events.webhooks.payloads import TEST
 from locks.events.webhooks.urls import parse_target
-from locks.models import Delivery, DeliveryStatus, EventKind, Space, Webhook
+from locks.models import AlertRule, Delivery, DeliveryStatus, EventKind, Space, Webhook
 from locks.services.audit import Actor, record
 from locks.services.teams import reauthorize
 
@@ -31,14 +33,24 @@ class TooManyWebhooks(Exception):
     """The space has MAX_WEBHOOKS_PER_SPACE already."""
 
 
-def _detail(webhook: Webhook) -> dict[str, Any]:
+def describe(webhook: Webhook) -> dict[str, Any]:
+    """For the history."""
     return {
-        "webhook": webhook.public_id,
+        **_identity(webhook),
         "url": _without_query(webhook.url),
         "kinds": list(webhook.kinds),
         "prefix": webhook.prefix,
         **({"lock_pattern": webhook.lock_pattern} if webhook.lock_pattern else {}),
     }
+
+
+def _identity(webhook: Webhook) -> dict[str, Any]:
+    rule: AlertRule | None = getattr(webhook, "alert_rule", None)
+    return {"webhook": webhook.public_id, **({"rule": rule.name} if rule else {})}
+
+
+def _kind(webhook: Webhook, act: str) -> EventKind:
+    return EventKind(f"{'alert_rule' if hasattr(webhook, 'alert_rule') else 'webhook'}_{act}")
 
 
 def _without_query(url: str) -> str:
@@ -63,11 +75,27 @@ def create(
     reauthorize(actor=actor, space=space)
     # Serialises creation in a space, so that the limit holds.
     Space.objects.select_for_update(no_key=True).get(pk=space.pk)
-    if Webhook.objects.filter(space=space).count() >= MAX_WEBHOOKS_PER_SPACE:
+    if Webhook.objects.filter(space=space, alert_rule=None).count() >= MAX_WEBHOOKS_PER_SPACE:
         raise TooManyWebhooks
-    position = run(current_position())
     secret = secret or new_secret()
-    webhook = Webhook.objects.create(
+    webhook = insert(
+        actor=actor, space=space, url=url, kinds=kinds, prefix=prefix, lock_pattern=lock_pattern, secret=secret
+    )
+    record(EventKind.WEBHOOK_CREATED, actor=actor, space=space, detail=describe(webhook))
+    return secret, webhook
+
+
+def insert(
+    *,
+    actor: Actor,
+    space: Space,
+    url: str,
+    kinds: Sequence[str],
+    prefix: str,
+    secret: str,
+    lock_pattern: str | None = None,
+) -> Webhook:
+    return Webhook.objects.create(
         space=space,
         url=url,
         kinds=sorted(set(kinds)),
@@ -75,11 +103,14 @@ def create(
         lock_pattern=lock_pattern,
         secret=encrypt(secret),
         created_by=actor.name,
-        cursor_commit_position=position.commit_position,
-        cursor_event_id=position.id,
+        **end_of_history(),
     )
-    record(EventKind.WEBHOOK_CREATED, actor=actor, space=space, detail=_detail(webhook))
-    return secret, webhook
+
+
+def end_of_history() -> dict[str, int]:
+    """The cursor of a webhook that gets events from now on."""
+    position = run(current_position())
+    return {"cursor_commit_position": position.commit_position, "cursor_event_id": position.id}
 
 
 @transaction.atomic
@@ -92,7 +123,7 @@ def change(
     prefix: str | None = None,
 ) -> Webhook:
     """Raises InvalidTarget."""
-    changed = _lock(webhook, actor=actor)
+    changed = lock(webhook, actor=actor)
     if url is not None:
         parse_target(url, allowed=settings.WEBHOOK_NETWORKS)
         changed.url = url
@@ -103,27 +134,30 @@ def change(
     if prefix is not None:
         changed.prefix = canonical_filter(prefix, lambda: webhook.space.namespaces, is_prefix=True)
     changed.save(update_fields=["url", "kinds", "prefix", "consecutive_failures", "backoff_until"])
-    record(EventKind.WEBHOOK_CHANGED, actor=actor, space=changed.space, detail=_detail(changed))
+    record(EventKind.WEBHOOK_CHANGED, actor=actor, space=changed.space, detail=describe(changed))
     return changed
 
 
 @transaction.atomic
 def pause(*, actor: Actor, webhook: Webhook) -> Webhook:
-    """Nothing is sent until it is resumed; then it continues where it was."""
-    paused = _lock(webhook, actor=actor)
+    """Nothing is sent until it is resumed. Then a webhook continues where it was, and a rule sends what is true."""
+    paused = lock(webhook, actor=actor)
     if paused.paused_at is None:
         Webhook.objects.filter(pk=paused.pk).update(paused_at=Now())
-        record(EventKind.WEBHOOK_PAUSED, actor=actor, space=paused.space, detail=_detail(paused))
+        record(_kind(paused, "paused"), actor=actor, space=paused.space, detail=describe(paused))
     paused.refresh_from_db()
     return paused
 
 
 @transaction.atomic
 def resume(*, actor: Actor, webhook: Webhook) -> Webhook:
-    resumed = _lock(webhook, actor=actor)
+    resumed = lock(webhook, actor=actor)
     if resumed.paused_at is not None:
-        Webhook.objects.filter(pk=resumed.pk).update(paused_at=None, consecutive_failures=0, backoff_until=None)
-        record(EventKind.WEBHOOK_RESUMED, actor=actor, space=resumed.space, detail=_detail(resumed))
+        changes: dict[str, Any] = {"paused_at": None, "consecutive_failures": 0, "backoff_until": None}
+        if hasattr(resumed, "alert_rule"):
+            changes |= end_of_history()
+        Webhook.objects.filter(pk=resumed.pk).update(**changes)
+        record(_kind(resumed, "resumed"), actor=actor, space=resumed.space, detail=describe(resumed))
     resumed.refresh_from_db()
     return resumed
 
@@ -131,7 +165,7 @@ def resume(*, actor: Actor, webhook: Webhook) -> Webhook:
 @transaction.atomic
 def rotate_secret(*, actor: Actor, webhook: Webhook, overlap: timedelta) -> str:
     """Returns the new secret. During the overlap, deliveries are signed with the old one as well."""
-    rotated = _lock(webhook, actor=actor)
+    rotated = lock(webhook, actor=actor)
     secret = new_secret()
     Webhook.objects.filter(pk=rotated.pk).update(
         secret=encrypt(secret),
@@ -139,8 +173,8 @@ def rotate_secret(*, actor: Actor, webhook: Webhook, overlap: timedelta) -> str:
         previous_secret_until=Now() + overlap if overlap else None,
     )
     record(
-        EventKind.WEBHOOK_SECRET_ROTATED, actor=actor, space=rotated.space,
-        detail={"webhook": rotated.public_id, "overlap_seconds": int(overlap.total_seconds())},
+        _kind(rotated, "secret_rotated"), actor=actor, space=rotated.space,
+        detail={**_identity(rotated), "overlap_seconds": int(overlap.total_seconds())},
     )  # fmt: skip
     return secret
 
@@ -148,8 +182,8 @@ def rotate_secret(*, actor: Actor, webhook: Webhook, overlap: timedelta) -> str:
 @transaction.atomic
 def delete(*, actor: Actor, webhook: Webhook) -> None:
     """With its deliveries, the dead ones included."""
-    deleted = _lock(webhook, actor=actor)
-    record(EventKind.WEBHOOK_DELETED, actor=actor, space=deleted.space, detail=_detail(deleted))
+    deleted = lock(webhook, actor=actor)
+    record(_kind(deleted, "deleted"), actor=actor, space=deleted.space, detail=describe(deleted))
     deleted.delete()
 
 
@@ -157,7 +191,7 @@ def delete(*, actor: Actor, webhook: Webhook) -> None:
 def send_test(*, actor: Actor, webhook: Webhook) -> Delivery:
     """A delivery of kind `test`, which is sent before all pending ones."""
     reauthorize(actor=actor, space=webhook.space)
-    event = record(EventKind.WEBHOOK_TESTED, actor=actor, space=webhook.space, detail={"webhook": webhook.public_id})
+    event = record(_kind(webhook, "tested"), actor=actor, space=webhook.space, detail=_identity(webhook))
     event.refresh_from_db()
     # The receiver may just have been repaired.
     Webhook.objects.filter(pk=webhook.pk).update(backoff_until=None)
@@ -192,13 +226,14 @@ def replay(*, actor: Actor, webhook: Webhook, delivery: Delivery | None = None) 
     )
     if replayed:
         Webhook.objects.filter(pk=webhook.pk).update(backoff_until=None)
-        detail: dict[str, Any] = {"webhook": webhook.public_id, "deliveries": replayed}
+        detail: dict[str, Any] = {**_identity(webhook), "deliveries": replayed}
         if delivery is not None:
             detail["delivery"] = str(delivery.public_id)
-        record(EventKind.WEBHOOK_REPLAYED, actor=actor, space=webhook.space, detail=detail)
+        record(_kind(webhook, "replayed"), actor=actor, space=webhook.space, detail=detail)
     return replayed
 
 
-def _lock(webhook: Webhook, *, actor: Actor) -> Webhook:
+def lock(webhook: Webhook, *, actor: Actor) -> Webhook:
     reauthorize(actor=actor, space=webhook.space)
-    return Webhook.objects.select_for_update(of=("self",)).select_related("space").get(pk=webhook.pk)
+    webhooks = Webhook.objects.select_for_update(of=("self",)).select_related("space", "alert_rule")
+    return webhooks.get(pk=webhook.pk)

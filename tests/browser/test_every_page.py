@@ -7,7 +7,8 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from dataclasses import replace
+from datetime import time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire, force_release
 from locks.events.history.rollup import UsageCounts, add_usage
-from locks.models import BulkRelease, Delivery, Event, Lock, Role, Space, Team, Token, User, Waiter
+from locks.models import BulkRelease, Delivery, Event, Lock, Role, Space, Team, Token, Transport, User, Waiter
 from locks.models.token import PRESETS
 from locks.services import elections, freezes, invites, members, notes, reservations, saved_filters, webhooks
+from locks.services.alerts import rules as alert_rules
+from locks.services.alerts.rules import RuleValues
 from locks.services.audit import Actor
 from locks.services.bulk_release import SelectedLock, confirm, prepare, release_next_chunk
 from locks.services.release_requests import request_release
@@ -133,6 +136,10 @@ PAGES = (
     "webhooks",
     "webhooks/new",
     "webhooks/{webhook}",
+    "alerts",
+    "alerts/new",
+    "alerts/{rule}",
+    "alerts/{rule}/change",
     "connect",
     "system",
     "/ui/",
@@ -226,6 +233,7 @@ def paths(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
             "row": held.pk,
             "holder": f"{held.holder_id}:{held.owner}",
             "webhook": create_missing(Space.objects.get(slug="production")),
+            "rule": create_rules(Space.objects.get(slug="production")),
             "run": sample.id,
             "victor": User.objects.get(username="victor").pk,
             "layer": sample.sublead.actor.layer_id,
@@ -250,6 +258,28 @@ def create_missing(space: Space) -> str:
         finished = None if status == "pending" else timezone.now()
         Delivery.objects.filter(pk=delivery.pk).update(status=status, attempts=2, finished_at=finished)
     webhooks.pause(actor=shell, webhook=webhook)
+    return webhook.public_id
+
+
+def create_rules(space: Space) -> str:
+    """One to Slack in its quiet hours with a message about many locks, and one with texts of maximum length."""
+    shell = Actor.of_shell()
+    values = RuleValues(
+        name="Deploys, on call", kinds=alert_rules.KINDS, prefix="deploy/", transport=Transport.SLACK,
+        destination="https://hooks.slack.com/services/T0/B0/x", reasons=["overdue", "long_queue"], quiet_from=time(22),
+        quiet_until=time(7), quiet_zone="Europe/Berlin", quiet_days=[6, 7],
+    )  # fmt: skip
+    alert_rules.create(actor=shell, space=space, values=values)
+    long = replace(
+        values, name="n" * 80, prefix=LONG_NAME, transport=Transport.WEBHOOK, destination=LONG_URL, quiet_days=[]
+    )
+    _secret, webhook = alert_rules.create(actor=shell, space=space, values=long)
+    items = [{"subject": LONG_NAME, "fencing_token": 1, "owner": LONG_OWNER, "text": "Overdue"}] * 3
+    for kind, content in (("stuck", {"total": 40, "items": items}), ("test", None)):
+        Delivery.objects.create(
+            webhook=webhook, kind=kind, content=content, observed_at=timezone.now(), next_attempt_at=timezone.now(),
+            deadline_at=timezone.now(),
+        ).log.create(number=1, duration_ms=1234, status=503)  # fmt: skip
     return webhook.public_id
 
 

@@ -20,9 +20,11 @@ from locks.api.limits import limits
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire
-from locks.models import Event, Membership, Role, Scope, Session, Space, SpaceRole, Team, Token, User
+from locks.models import Event, Membership, Role, Scope, Session, Space, SpaceRole, Team, Token, Transport, User
 from locks.models.team import RESERVED_SLUGS
 from locks.services import bulk_release, freezes, invites, snooze, tokens, webhooks
+from locks.services.alerts.rules import RuleValues
+from locks.services.alerts.rules import create as create_rule
 from locks.services.audit import Actor
 from locks.token_format import parse
 from tests.conftest import issue
@@ -60,6 +62,7 @@ class Fixtures:
     freeze: int
     webhook: str
     delivery: str
+    rule: str
     archived: str
     run: str
     lead: str = field(repr=False)
@@ -100,13 +103,17 @@ def make_fixtures(space: Space, *, admin: User, member: User) -> Fixtures:
     delivery = webhooks.send_test(actor=actor, webhook=webhook)
     delivery.status, delivery.finished_at = "dead", timezone.now()
     delivery.save()
+    values = RuleValues(
+        name="On call", kinds=["stuck"], prefix="", transport=Transport.SLACK, destination="https://hooks.example/in"
+    )
+    _none, rule = create_rule(actor=actor, space=space, values=values)
     return Fixtures(
         plaintext=plaintext, lock=held.name,
         lease=str(held.lease_id), session=str(session.pk), token=plaintext.split("_")[1],
         event=Event.objects.get(space_id=space.pk, kind="acquired", lock_name=held.name).pk,
         team_event=Event.objects.get(team_id=team.pk, kind="invite_created").pk,
         member=member.pk, invite=invite.pk, batch=batch.pk, snoozed=held.fencing_token, freeze=frozen.pk,
-        webhook=webhook.public_id, delivery=str(delivery.public_id), archived=archived.slug,
+        webhook=webhook.public_id, delivery=str(delivery.public_id), rule=rule.public_id, archived=archived.slug,
         run=sample.id, lead=sample.lead.plaintext,
     )  # fmt: skip
 

@@ -27,7 +27,11 @@ from locks.services import tokens, webhooks
 
 MAX_OVERLAP_SECONDS = 7 * 86_400
 
-Kind: TypeAlias = Literal["acquired", "released", "expired", "force_released"]
+Kind: TypeAlias = Literal[
+    "acquired", "released", "expired", "force_released",
+    "stuck", "stuck_cleared", "token_expiring", "system_unhealthy", "system_recovered",
+]  # fmt: skip
+MAX_KINDS = 9
 Url: TypeAlias = Annotated[
     str, Meta(min_length=1, max_length=MAX_URL, extra_json_schema={"format": "uri", "pattern": "^https?://"})
 ]
@@ -35,7 +39,7 @@ Prefix: TypeAlias = Annotated[str, Meta(max_length=256, extra_json_schema={"patt
 
 
 # `renewed` is one of OctoStore's events: renewals are not in the history, so a webhook for them is refused.
-EventName: TypeAlias = Literal["acquired", "released", "expired", "force_released", "renewed", "*"]
+EventName: TypeAlias = Kind | Literal["renewed", "*"]
 Pattern: TypeAlias = Annotated[
     str,
     Meta(
@@ -53,8 +57,8 @@ _PATTERN = re.compile(r"[\w.\-:@+=~/*?]+")
 
 
 class WebhookDescription(msgspec.Struct, kw_only=True):
-    """Empty `kinds` means all; `events` are the same on OctoStore's terms. `failures` counts failed attempts in a row.
-    `user_id` is a pseudonym of the token that asks, `secret` is redacted."""
+    """Empty `kinds` means all changes of locks; `events` are the same on OctoStore's terms. `failures` counts failed
+    attempts in a row. `user_id` is a pseudonym of the token that asks, `secret` is redacted."""
 
     id: UUID
     user_id: UUID
@@ -79,7 +83,7 @@ class CreateBody(msgspec.Struct, kw_only=True):
     """`events` are `kinds` on OctoStore's terms: send one of the two. Without a `secret` the response has a new one."""
 
     url: Url
-    kinds: Annotated[list[Kind], Meta(max_length=4)] = []
+    kinds: Annotated[list[Kind], Meta(max_length=MAX_KINDS)] = []
     prefix: Prefix = ""
     events: Annotated[list[EventName], Meta(max_length=16)] | None = None
     lock_pattern: Pattern | None = None
@@ -90,7 +94,7 @@ class ChangeBody(msgspec.Struct, kw_only=True):
     """Fields that are left out keep their value."""
 
     url: Url | UnsetType = UNSET
-    kinds: Annotated[list[Kind], Meta(max_length=4)] | UnsetType = UNSET
+    kinds: Annotated[list[Kind], Meta(max_length=MAX_KINDS)] | UnsetType = UNSET
     prefix: Prefix | UnsetType = UNSET
     paused: bool | UnsetType = UNSET
     events: Unsupported = None
@@ -165,7 +169,11 @@ class WebhookEndpoint(TokenEndpoint):
     def webhook(self, request: Request, public_id: str) -> Webhook:
         """Raises 404 unless it belongs to the token's space and is within its prefixes."""
         own = self.own(request)
-        webhook = Webhook.objects.select_related("space").filter(space_id=own.space_id, public_id=public_id).first()
+        webhook = (
+            Webhook.objects.filter(space_id=own.space_id, public_id=public_id, alert_rule=None)
+            .select_related("space")
+            .first()
+        )
         if webhook is None or not is_within(own, [webhook.prefix]):
             raise not_found()
         return webhook
@@ -191,7 +199,7 @@ class WebhooksView(WebhookEndpoint):
         own = self.own(request)
         visible = [
             _description(webhook, token=own)
-            for webhook in Webhook.objects.filter(space_id=own.space_id)
+            for webhook in Webhook.objects.filter(space_id=own.space_id, alert_rule=None)
             if is_within(own, [webhook.prefix])
         ]
         return json_response(visible if own.space.octostore_compatibility else WebhookList(webhooks=visible))

@@ -12,7 +12,7 @@ from locks.dashboard.filters import Filters
 from locks.events.history.filters import Filter, Visibility
 from locks.events.history.pages import page
 from locks.models import Event, EventKind, Space, Token
-from locks.models.event import ACCOUNT_KINDS, TEAM_KINDS
+from locks.models.event import ACCOUNT_KINDS, SYSTEM_KINDS, TEAM_KINDS
 from locks.pagination import TimeCursor, cursor_at, encode
 from locks.runs.queries import token_ids
 
@@ -22,9 +22,10 @@ NEWER_ROWS = 25
 # More new events are not counted.
 MAX_NEW = 100
 
-# Those about a team are in its audit log, those about an account on the page of the account.
+# Those about a team are in its audit log, those about an account on the page of the account, and those about the
+# installation belong to no space.
 KINDS: dict[str, str] = {
-    kind.value: humanize_kind(kind) for kind in EventKind if kind not in (*ACCOUNT_KINDS, *TEAM_KINDS)
+    kind.value: humanize_kind(kind) for kind in EventKind if kind not in (*ACCOUNT_KINDS, *TEAM_KINDS, *SYSTEM_KINDS)
 }
 # What workers do all the time.
 ROUTINE = (EventKind.ACQUIRED, EventKind.RELEASED, EventKind.SESSION_OPENED, EventKind.SESSION_ENDED)

@@ -3,21 +3,18 @@
 from django.conf import settings
 
 from locks.dashboard.durations import humanize, humanize_ms
-from locks.dashboard.system.health_checks import Check, Health, grade
+from locks.dashboard.system.health_checks import Check
 from locks.system_state.counters import Counters, LatestRun
+from locks.system_state.health import (
+    LATE_PERIODS,
+    Health,
+    background_health,
+    heartbeat_ages,
+    queue_health,
+    sweep_health,
+)
 
-# Periods of the schedule (settings.CELERY_BEAT_SCHEDULE) after which a heartbeat or task is late, and then missing.
-LATE_PERIODS, MISSING_PERIODS = 4, 12
-HEARTBEAT_SECONDS = 5.0
 MIN_LATE_SECONDS = 30.0
-SWEEP_WARNING, SWEEP_CRITICAL = 5.0, 30.0
-QUEUE_WARNING_MS, QUEUE_CRITICAL_MS = 2_000, 15_000
-
-
-def problems(counters: Counters) -> int:
-    """How many parts of the background need action, for the number in the navigation."""
-    checks = (sweep(counters), background(counters, with_names=False), queue(counters))
-    return sum(check.health is Health.ACTION_REQUIRED for check in checks)
 
 
 def sweep(counters: Counters) -> Check:
@@ -25,7 +22,7 @@ def sweep(counters: Counters) -> Check:
     return Check(
         key="sweep",
         title="Sweep",
-        health=grade(lag, warning=SWEEP_WARNING, critical=SWEEP_CRITICAL),
+        health=sweep_health(counters),
         text=f"The sweep is {humanize_ms(lag * 1000)} behind.",
         advice="Leases still expire on time, by the clock of the database. Only the expired events and the handover to "
         "waiters are late. Check that the background worker runs, and its log in the data directory.",
@@ -38,27 +35,17 @@ def background(counters: Counters, *, with_names: bool) -> Check:
         name: max(0.0, (counters.server_time - heartbeat).total_seconds())
         for name, heartbeat in counters.heartbeats.items()
     }
-    by_kind = {
-        "worker": [age for name, age in ages.items() if name.startswith("worker@")],
-        "scheduler": [age for name, age in ages.items() if name.startswith("beat@")],
-    }
-    missing = [kind for kind, kind_ages in by_kind.items() if not kind_ages]
-    latest = {kind: min(kind_ages) for kind, kind_ages in by_kind.items() if kind_ages}
+    latest = heartbeat_ages(counters)
+    missing = [kind for kind in ("worker", "scheduler") if kind not in latest]
     if missing:
-        health = Health.ACTION_REQUIRED
         text = f"No heartbeat yet of the {' and the '.join(missing)}."
     else:
-        health = grade(
-            max(latest.values()),
-            warning=HEARTBEAT_SECONDS * LATE_PERIODS,
-            critical=HEARTBEAT_SECONDS * MISSING_PERIODS,
-        )
         worker, scheduler = humanize(latest["worker"]), humanize(latest["scheduler"])
         text = f"Last heartbeat of the worker {worker} ago, of the scheduler {scheduler} ago."
     return Check(
         key="worker",
         title="Background worker",
-        health=health,
+        health=background_health(counters),
         text=text,
         advice="Start it again: `make up` runs it beside the server, otherwise `python -m octoadmin.run.worker`. Locks "
         "work without it; statistics, webhooks and clean-up wait.",
@@ -72,7 +59,7 @@ def queue(counters: Counters) -> Check:
     return Check(
         key="queue",
         title="Task queue",
-        health=grade(max_wait, warning=QUEUE_WARNING_MS, critical=QUEUE_CRITICAL_MS) if waits else Health.WARNING,
+        health=queue_health(counters),
         text=f"Tasks wait up to {humanize_ms(max_wait)} for a worker." if waits else "No task has run yet.",
         advice="The worker is overloaded: give the machine more CPU, or run another worker."
         if waits

@@ -4,8 +4,9 @@ from django.conf import settings
 from django.template.defaultfilters import filesizeformat
 
 from locks.dashboard.durations import humanize_ms
-from locks.dashboard.system.health_checks import Check, Health, grade, worst
+from locks.dashboard.system.health_checks import Check
 from locks.system_state.database import DatabaseState
+from locks.system_state.health import Health, grade, worst
 
 CONNECTIONS_WARNING, CONNECTIONS_CRITICAL = 0.8, 0.95
 TRANSACTION_WARNING, TRANSACTION_CRITICAL = 60.0, 900.0

@@ -11,10 +11,11 @@ import django
 from django.conf import settings
 
 from locks.dashboard.system import background_checks, database_checks
-from locks.dashboard.system.health_checks import Check, Health, grade
+from locks.dashboard.system.health_checks import Check
 from locks.models import SpaceUsage
 from locks.system_state.counters import Counters, LatestRun
 from locks.system_state.database import DatabaseState
+from locks.system_state.health import Health, grade
 
 CAPACITY_WARNING, CAPACITY_CRITICAL = 0.8, 1.0
 

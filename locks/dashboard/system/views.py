@@ -9,11 +9,11 @@ from django.views.decorators.http import require_safe
 from locks.dashboard.access import SpaceContext, current_user, space_required
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.system import queries
-from locks.dashboard.system.health_checks import worst
 from locks.metrics import processes_and_streams
 from locks.models import SpaceUsage
 from locks.system_state.counters import counters as latest_counters
 from locks.system_state.database import database_state
+from locks.system_state.health import worst
 
 
 @require_safe

@@ -12,10 +12,10 @@ from locks.dashboard.database import fetch
 from locks.dashboard.filters import Filters
 from locks.dashboard.page_number import LAST_PAGE
 from locks.models import Space, Token
+from locks.token_rules import EXPIRES_SOON
 
 ROWS_PER_PAGE = 50
 MAX_MATCH_COUNT = 10_000
-SOON = timedelta(days=14)
 VERY_SOON = timedelta(days=3)
 SHOW_CHOICES = {"": "Current", "history": "History: revoked and replaced"}
 
@@ -58,7 +58,7 @@ class TokenRow:
             return TokenStatus.REVOKED
         if self.rotated_at:
             return TokenStatus.REPLACED if is_expired else TokenStatus.ROTATED
-        if remaining is None or remaining > SOON:
+        if remaining is None or remaining > EXPIRES_SOON:
             return TokenStatus.VALID
         if is_expired:
             return TokenStatus.EXPIRED

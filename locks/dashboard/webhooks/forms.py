@@ -8,14 +8,21 @@ from django.conf import settings
 from locks.dashboard.form_rendering import IDENTIFIER, described_choice
 from locks.events.webhooks.urls import MAX_URL, InvalidTarget, parse_target
 from locks.models import EventKind
+from locks.models.event import TROUBLE_KINDS
 
 KIND_CHOICES = (
     (EventKind.ACQUIRED.value, described_choice("Acquired", "a holder got the lock")),
     (EventKind.RELEASED.value, described_choice("Released", "its holder released it")),
     (EventKind.EXPIRED.value, described_choice("Expired", "its lease expired without renewal")),
     (EventKind.FORCE_RELEASED.value, described_choice("Force-released", "it was taken from its holder")),
+    (EventKind.STUCK.value, described_choice("Stuck", "the lock needs attention, as on the page Stuck")),
+    (EventKind.STUCK_CLEARED.value, described_choice("Stuck cleared", "it no longer does")),
+    (EventKind.TOKEN_EXPIRING.value, described_choice("Token expiring", "a token expires within 14 days")),
+    (EventKind.SYSTEM_UNHEALTHY.value, described_choice("System unhealthy", "the page System requires action")),
+    (EventKind.SYSTEM_RECOVERED.value, described_choice("System recovered", "it no longer does")),
 )
-ALL_KINDS = [value for value, _ in KIND_CHOICES]
+# All changes of locks.
+DEFAULT_KINDS = [value for value, _ in KIND_CHOICES if value not in TROUBLE_KINDS]
 OVERLAP_CHOICES = (
     (0, "None: the old secret stops signing at once"),
     (3_600, "1 hour: both sign until then"),
@@ -37,7 +44,7 @@ class WebhookForm(forms.Form):
     kinds = forms.MultipleChoiceField(
         label="Events",
         choices=KIND_CHOICES,
-        initial=ALL_KINDS,
+        initial=DEFAULT_KINDS,
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": "Select at least one."},
     )
@@ -58,11 +65,11 @@ class WebhookForm(forms.Form):
 
     @property
     def values(self) -> dict[str, Any]:
-        """As the service takes them. All kinds are stored as none, so that they include kinds of later versions."""
+        """As the service takes them. All changes of locks are stored as none, so later versions may add some."""
         kinds = self.cleaned_data["kinds"]
         return {
             "url": self.cleaned_data["url"],
-            "kinds": [] if len(kinds) == len(ALL_KINDS) else kinds,
+            "kinds": [] if set(kinds) == set(DEFAULT_KINDS) else kinds,
             "prefix": self.cleaned_data["starts_with"],
         }
 

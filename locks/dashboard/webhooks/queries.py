@@ -5,7 +5,7 @@ from datetime import datetime
 
 from locks.dashboard.database import fetch
 from locks.dashboard.filters import Filters
-from locks.models import Delivery, DeliveryStatus, Space
+from locks.models import Delivery, DeliveryStatus, Space, Transport
 from locks.pagination import IdCursor, decode_or_none, fetch_page
 
 DELIVERIES_PER_PAGE = 30
@@ -35,6 +35,9 @@ class WebhookRow:
     backoff_until: datetime | None
     paused_at: datetime | None
     previous_secret_until: datetime | None
+    # Of the alert rule that it belongs to.
+    rule_name: str | None
+    transport: str | None
     pending: int
     failed: int
     now: datetime
@@ -46,6 +49,15 @@ class WebhookRow:
         if self.consecutive_failures:
             return "failing"
         return "delivering" if self.last_claimed_at else "unused"
+
+    @property
+    def page(self) -> str:
+        """The name of the page that shows it."""
+        return "webhook" if self.rule_name is None else "alert"
+
+    @property
+    def signs(self) -> bool:
+        return self.transport in (None, Transport.WEBHOOK)
 
     @property
     def previous_secret_signs(self) -> bool:
@@ -78,12 +90,14 @@ class DeliveryPage:
         return any(delivery.status == DeliveryStatus.PENDING for delivery in self.deliveries)
 
 
-def webhooks(*, space: Space) -> list[WebhookRow]:
-    return fetch("webhooks/webhooks", WebhookRow, {"space_id": space.pk, "public_id": None})
+def webhooks(*, space: Space, rules: bool = False) -> list[WebhookRow]:
+    """The webhooks of the space, or those of its alert rules."""
+    return fetch("webhooks/webhooks", WebhookRow, {"space_id": space.pk, "public_id": None, "rules": rules})
 
 
-def find_webhook(*, space: Space, public_id: str) -> WebhookRow | None:
-    return next(iter(fetch("webhooks/webhooks", WebhookRow, {"space_id": space.pk, "public_id": public_id})), None)
+def find_webhook(*, space: Space, public_id: str, rules: bool | None) -> WebhookRow | None:
+    parameters = {"space_id": space.pk, "public_id": public_id, "rules": rules}
+    return next(iter(fetch("webhooks/webhooks", WebhookRow, parameters)), None)
 
 
 def deliveries(*, webhook: WebhookRow, filters: DeliveryFilters) -> DeliveryPage:

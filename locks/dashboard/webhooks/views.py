@@ -1,4 +1,4 @@
-"""Webhooks: the list, the page of one with its deliveries, and its actions.
+"""Webhooks: the list, the page of one with its deliveries, and its actions, which are those of alert rules too.
 
 As with tokens, the response to the POST that creates a secret is the one page that shows it.
 """
@@ -19,7 +19,7 @@ from locks.dashboard.dialogs import dialog
 from locks.dashboard.form_rendering import form_status
 from locks.dashboard.reauthentication.flow import recently_confirmed
 from locks.dashboard.rendering import is_htmx_target, page, partial
-from locks.dashboard.webhooks.forms import ALL_KINDS, RotateSecretForm, WebhookForm
+from locks.dashboard.webhooks.forms import DEFAULT_KINDS, RotateSecretForm, WebhookForm
 from locks.dashboard.webhooks.queries import STATUS_LABELS, DeliveryFilters, WebhookRow, deliveries, find_webhook
 from locks.dashboard.webhooks.queries import webhooks as find_webhooks
 from locks.models import Delivery, Webhook
@@ -38,10 +38,8 @@ def webhooks(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
 @space_required
 @admin_required
 def webhook(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
-    webhook = _find(space_context, public_id)
-    filters = DeliveryFilters.of(request.GET)
-    results = deliveries(webhook=webhook, filters=filters)
-    context = {"webhook": webhook, "filters": filters, "results": results, "statuses": STATUS_LABELS}
+    webhook = find(space_context, public_id, rules=False)
+    context = deliveries_context(request, webhook)
     if is_htmx_target(request, "live-content"):
         return partial(request, space_context, "webhooks/deliveries.html", context)
     return page(request, space_context, "webhooks/webhook.html", context, active_page="webhooks")
@@ -62,7 +60,8 @@ def create(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
             form.add_error(None, f"The space has {service.MAX_WEBHOOKS_PER_SPACE} webhooks already. Delete one first.")
             status = 409
         else:
-            return _secret_page(request, space_context, secret, _find(space_context, created.public_id), is_new=True)
+            webhook = find(space_context, created.public_id)
+            return secret_page(request, space_context, secret, webhook, is_new=True)
     return page(request, space_context, "webhooks/form.html", {"form": form}, active_page="webhooks", status=status)
 
 
@@ -71,11 +70,11 @@ def create(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
 @admin_required
 @recently_confirmed
 def change(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
-    webhook = _find(space_context, public_id)
-    initial = {"url": webhook.url, "kinds": webhook.kinds or ALL_KINDS, "starts_with": webhook.prefix}
+    webhook = find(space_context, public_id, rules=False)
+    initial = {"url": webhook.url, "kinds": webhook.kinds or DEFAULT_KINDS, "starts_with": webhook.prefix}
     form = WebhookForm(request.POST if request.method == "POST" else None, initial=initial)
     if form.is_valid():
-        service.change(actor=actor(request), webhook=_get_model(webhook), **form.values)
+        service.change(actor=actor(request), webhook=get_model(webhook), **form.values)
         return redirect(space_context.url("webhook", public_id=public_id))
     context = {"form": form, "webhook": webhook}
     return page(request, space_context, "webhooks/form.html", context, active_page="webhooks", status=form_status(form))
@@ -87,17 +86,19 @@ def change(request: HttpRequest, space_context: SpaceContext, public_id: str) ->
 @recently_confirmed
 @sensitive_variables("secret")
 def rotate(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
-    webhook = _find(space_context, public_id)
+    webhook = find(space_context, public_id)
+    if not webhook.signs:
+        raise Http404
     form = RotateSecretForm(request.POST or None)
     if not form.is_valid():
         return dialog(
             request, space_context, "webhooks/rotate.html", {"webhook": webhook, "form": form},
-            title="Rotate the secret", back_url=space_context.url("webhook", public_id=public_id),
-            active_page="webhooks", status=form_status(form),
+            title="Rotate the secret", back_url=space_context.url(webhook.page, public_id=public_id),
+            active_page=f"{webhook.page}s", status=form_status(form),
         )  # fmt: skip
     overlap = timedelta(seconds=form.cleaned_data["overlap"])
-    secret = service.rotate_secret(actor=actor(request), webhook=_get_model(webhook), overlap=overlap)
-    return _secret_page(request, space_context, secret, _find(space_context, public_id), is_new=False)
+    secret = service.rotate_secret(actor=actor(request), webhook=get_model(webhook), overlap=overlap)
+    return secret_page(request, space_context, secret, find(space_context, public_id), is_new=False)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -105,27 +106,28 @@ def rotate(request: HttpRequest, space_context: SpaceContext, public_id: str) ->
 @admin_required
 @recently_confirmed
 def delete(request: HttpRequest, space_context: SpaceContext, public_id: str) -> HttpResponse:
-    webhook = _find(space_context, public_id)
+    webhook = find(space_context, public_id)
     if request.method != "POST":
         return dialog(
             request, space_context, "webhooks/delete.html", {"webhook": webhook},
-            title="Delete this webhook", back_url=space_context.url("webhook", public_id=public_id),
-            active_page="webhooks",
+            title="Delete this alert rule" if webhook.rule_name else "Delete this webhook",
+            back_url=space_context.url(webhook.page, public_id=public_id), active_page=f"{webhook.page}s",
         )  # fmt: skip
-    service.delete(actor=actor(request), webhook=_get_model(webhook))
-    return redirect(space_context.url("webhooks"))
+    service.delete(actor=actor(request), webhook=get_model(webhook))
+    return redirect(space_context.url(f"{webhook.page}s"))
 
 
 def post_action(action: Callable[..., None]) -> Callable[..., HttpResponseBase]:
-    """A view that runs the action and leads back to the page of the webhook."""
+    """A view that runs the action and leads back to the page of the webhook or alert rule."""
 
     @require_POST
     @space_required
     @admin_required
     @wraps(action)
     def view(request: HttpRequest, space_context: SpaceContext, public_id: str, **arguments: Any) -> HttpResponse:
-        action(request, _get_model(_find(space_context, public_id)), **arguments)
-        return redirect(space_context.url("webhook", public_id=public_id))
+        webhook = find(space_context, public_id)
+        action(request, get_model(webhook), **arguments)
+        return redirect(space_context.url(webhook.page, public_id=public_id))
 
     return view
 
@@ -159,20 +161,27 @@ def replay_one(request: HttpRequest, webhook: Webhook, delivery_id: UUID) -> Non
     service.replay(actor=actor(request), webhook=webhook, delivery=delivery)
 
 
-def _find(space_context: SpaceContext, public_id: str) -> WebhookRow:
-    webhook = find_webhook(space=space_context.space, public_id=public_id)
+def find(space_context: SpaceContext, public_id: str, *, rules: bool | None = None) -> WebhookRow:
+    """A webhook, one of an alert rule, or either."""
+    webhook = find_webhook(space=space_context.space, public_id=public_id, rules=rules)
     if webhook is None:
         raise Http404
     return webhook
 
 
-def _get_model(row: WebhookRow) -> Webhook:
-    return Webhook.objects.select_related("space").get(pk=row.id)
+def get_model(row: WebhookRow) -> Webhook:
+    return Webhook.objects.select_related("space", "alert_rule").get(pk=row.id)
+
+
+def deliveries_context(request: HttpRequest, webhook: WebhookRow) -> dict[str, Any]:
+    filters = DeliveryFilters.of(request.GET)
+    results = deliveries(webhook=webhook, filters=filters)
+    return {"webhook": webhook, "filters": filters, "results": results, "statuses": STATUS_LABELS}
 
 
 @sensitive_variables("secret")
-def _secret_page(
+def secret_page(
     request: HttpRequest, space_context: SpaceContext, secret: str, webhook: WebhookRow, *, is_new: bool
 ) -> HttpResponse:
     context = {"secret": secret, "webhook": webhook, "is_new": is_new}
-    return page(request, space_context, "webhooks/secret.html", context, active_page="webhooks")
+    return page(request, space_context, "webhooks/secret.html", context, active_page=f"{webhook.page}s")

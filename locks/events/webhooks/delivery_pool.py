@@ -1,6 +1,7 @@
 """The threads that send deliveries: not Celery's own, so that a receiver that hangs never blocks a task."""
 
 import threading
+from typing import assert_never
 
 import structlog
 from django.conf import settings
@@ -9,10 +10,12 @@ from django.db.models.functions import Now
 
 from locks.engine.execution import Unavailable, run
 from locks.events.webhooks.encryption import DecryptionFailed, decrypt
+from locks.events.webhooks.mail import parse_recipients, send_mail
+from locks.events.webhooks.messages import encode_for_slack, encode_for_teams, encode_for_webhook, message_of
 from locks.events.webhooks.outbox import Claim, claim, record_attempt
-from locks.events.webhooks.payloads import encode_body, sign
+from locks.events.webhooks.payloads import encode_body, headers_of, sign
 from locks.events.webhooks.sending import AttemptResult, send
-from locks.models import Delivery
+from locks.models import AlertRule, Delivery, Transport
 
 POOL_SIZE = 16
 
@@ -53,25 +56,50 @@ class DeliveryPool:
 
 
 def deliver(claimed: Claim) -> None:
-    delivery = Delivery.objects.select_related("webhook").annotate(now=Now()).filter(pk=claimed.delivery_id).first()
+    deliveries = Delivery.objects.select_related("webhook__alert_rule", "webhook__space__team").annotate(now=Now())
+    delivery = deliveries.filter(pk=claimed.delivery_id).first()
     # Without a row, the webhook was deleted with its deliveries.
     if delivery is not None:
         run(record_attempt(claimed, _attempt(delivery)))
 
 
 def _attempt(delivery: Delivery) -> AttemptResult:
-    webhook, now = delivery.webhook, delivery.now  # type: ignore[attr-defined]
+    rule: AlertRule | None = getattr(delivery.webhook, "alert_rule", None)
     try:
-        secret = decrypt(webhook.secret)
-        in_overlap = webhook.previous_secret_until is not None and webhook.previous_secret_until > now
-        previous = decrypt(webhook.previous_secret) if in_overlap and webhook.previous_secret else None
+        if rule is None:
+            return _send_signed(delivery, encode_body(delivery))
+        message = message_of(delivery)
+        match Transport(rule.transport):
+            case Transport.WEBHOOK:
+                return _send_signed(delivery, encode_for_webhook(delivery, message))
+            case Transport.SLACK:
+                return _send_to_secret_url(delivery, encode_for_slack(message))
+            case Transport.TEAMS:
+                return _send_to_secret_url(delivery, encode_for_teams(message))
+            case Transport.EMAIL:
+                recipients = parse_recipients(delivery.webhook.url)
+                return send_mail(message, recipients=recipients, delivery_id=str(delivery.public_id))
+            case never:
+                assert_never(never)
     except DecryptionFailed:
         return AttemptResult(
             duration_ms=0, error="The secret cannot be decrypted: SECRET_KEY was changed. Rotate the secret."
         )
-    body = encode_body(delivery)
+
+
+def _send_signed(delivery: Delivery, body: bytes) -> AttemptResult:
+    webhook, now = delivery.webhook, delivery.now  # type: ignore[attr-defined]
+    secret = decrypt(webhook.secret)
+    in_overlap = webhook.previous_secret_until is not None and webhook.previous_secret_until > now
+    previous = decrypt(webhook.previous_secret) if in_overlap and webhook.previous_secret else None
     headers = sign(delivery, secret=secret, previous_secret=previous, timestamp=int(now.timestamp()), body=body)
     return send(webhook.url, body=body, headers=headers, allowed=settings.WEBHOOK_NETWORKS)
+
+
+def _send_to_secret_url(delivery: Delivery, body: bytes) -> AttemptResult:
+    return send(
+        decrypt(delivery.webhook.secret), body=body, headers=headers_of(delivery), allowed=settings.WEBHOOK_NETWORKS
+    )
 
 
 delivery_pool = DeliveryPool()

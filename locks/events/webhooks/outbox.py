@@ -1,6 +1,7 @@
 """Makes deliveries of new events, claims due ones, and records attempts."""
 
 import random
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ SLOW_MS = 3_000
 CLAIM_SECONDS = 2 * ATTEMPT_SECONDS
 MAX_PENDING = 10_000
 FAN_OUT_BATCH_SIZE = 500
+# A message of an alert rule lists so many; it says how many more there are.
+MAX_LISTED = 20
 MAX_TRANSACTIONS = 50_000
 DELIVERED_RETENTION_DAYS = 7
 DEAD_RETENTION_DAYS = 30
@@ -60,12 +63,15 @@ _CLAIM = _load("claim", Claim)
 _RECORD_ATTEMPT = _load("record_attempt", _no_row)
 
 
-def fan_out() -> Operation[int]:
-    """Returns how many deliveries were created."""
+def fan_out(*, alert_rules: bool = False, quiet: Sequence[int] = ()) -> Operation[int]:
+    """For webhooks, or for alert rules except those in their quiet hours. Returns how many events they got."""
     created = 0
     result: FanOutResult
     while True:
-        (result,) = yield _FAN_OUT, [FAN_OUT_BATCH_SIZE, MAX_TRANSACTIONS, MAX_PENDING, RETRY_HOURS]
+        (result,) = yield (
+            _FAN_OUT,
+            [FAN_OUT_BATCH_SIZE, MAX_TRANSACTIONS, MAX_PENDING, RETRY_HOURS, alert_rules, list(quiet), MAX_LISTED],
+        )
         created += result.created
         # Bounded, so that the task gets to sending; the next run, a second later, creates the rest.
         if not result.more or created >= MAX_PENDING:

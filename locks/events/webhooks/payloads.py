@@ -49,6 +49,17 @@ def encode_body(delivery: Delivery) -> bytes:
     )
 
 
+def headers_of(delivery: Delivery) -> dict[str, str]:
+    """Of every request, signed or not. A message of an alert rule is about no single event."""
+    event = {} if delivery.event_id is None else {"X-OctoStore-Event-Id": str(delivery.event_id)}
+    return {
+        "Content-Type": "application/json",
+        "User-Agent": "Octoadmin-Webhook",
+        **event,
+        "X-OctoStore-Delivery-Id": str(delivery.public_id),
+    }
+
+
 def _hmac(secret: str, message: bytes) -> str:
     return hmac.new(secret.encode(), message, hashlib.sha256).hexdigest()
 
@@ -61,10 +72,7 @@ def sign(
     secrets = [secret] if previous_secret is None else [secret, previous_secret]
     timestamped = [f"v1={_hmac(one, b'%d.%s' % (timestamp, body))}" for one in secrets]
     headers = {
-        "Content-Type": "application/json",
-        "User-Agent": "Octoadmin-Webhook",
-        "X-OctoStore-Event-Id": str(delivery.event_id),
-        "X-OctoStore-Delivery-Id": str(delivery.public_id),
+        **headers_of(delivery),
         "X-OctoStore-Timestamp": str(timestamp),
         "X-OctoStore-Signature": f"sha256={_hmac(secret, body)}",
         "X-Octo-Signature": ",".join([f"t={timestamp}", *timestamped]),

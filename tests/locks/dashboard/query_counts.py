@@ -65,6 +65,8 @@ QUERY_COUNTS = {
     "account, every way in": 7,  # second factors, connected accounts, recovery codes left
     "webhooks": SHELL + 1,
     "a webhook": SHELL + 3,  # the webhook, its deliveries, their attempts
+    "alerts": SHELL + 2,  # the webhooks of the rules, the rules
+    "an alert rule": SHELL + 4,  # its webhook, the rule, its messages, their attempts
     "namespaces": SHELL + 1,  # held leases that overlap
     "names": SHELL + 1,
     "names, folders open": SHELL + 1,

@@ -5,7 +5,10 @@ from django.http import QueryDict
 
 from locks.dashboard.bulk_release.selection import selection
 from locks.dashboard.owners.queries import OwnersFilters, owners
+from locks.models import Transport
 from locks.services import bulk_release, webhooks
+from locks.services.alerts.rules import RuleValues
+from locks.services.alerts.rules import create as create_rule
 from locks.services.audit import Actor
 from locks.system_state.counters import latest
 from tests.locks.dashboard.query_counts import QUERY_COUNTS
@@ -44,6 +47,17 @@ def webhook(space):
     for _ in range(3):
         webhooks.send_test(actor=Actor.of_shell(), webhook=hooks[0]).log.create(number=1, duration_ms=5, status=500)
     return hooks[0]
+
+
+@pytest.fixture
+def rule(space):
+    values = RuleValues(
+        name="On call", kinds=["stuck"], prefix="", transport=Transport.SLACK, destination="https://hooks.example/in"
+    )
+    rules = [create_rule(actor=Actor.of_shell(), space=space, values=values)[1] for _ in range(3)]
+    for _ in range(3):
+        webhooks.send_test(actor=Actor.of_shell(), webhook=rules[0]).log.create(number=1, duration_ms=5, status=500)
+    return rules[0]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +105,8 @@ def webhook(space):
         ("team, activity", "team/activity", {}),
         ("webhooks", "webhooks", {}),
         ("a webhook", "webhooks/{webhook}", {}),
+        ("alerts", "alerts", {}),
+        ("an alert rule", "alerts/{rule}", {}),
         ("limits", "team/limits", {}),
         ("namespaces", "team/namespaces", {}),
         ("names", "names", {}),
@@ -98,7 +114,7 @@ def webhook(space):
     ],
 )
 def test_pages_run_a_fixed_number_of_queries(
-    page, path, headers, busy, batches, webhook, sample, space, alice, visit, now_url, django_assert_num_queries
+    page, path, headers, busy, batches, webhook, rule, sample, space, alice, visit, now_url, django_assert_num_queries
 ):
     from locks.models import Event, Lock, Token
 
@@ -108,7 +124,7 @@ def test_pages_run_a_fixed_number_of_queries(
     path = path.format(
         first=first.pk, second=second.pk, event=Event.objects.filter(kind="acquired").latest("id").pk,
         token=Token.objects.get(name="worker").public_id, owner=owner.owner.key, webhook=webhook.public_id,
-        run=sample.id, **batches,
+        rule=rule.public_id, run=sample.id, **batches,
     )  # fmt: skip
     latest.clear()
     with django_assert_num_queries(QUERY_COUNTS[page]):

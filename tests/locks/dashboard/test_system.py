@@ -8,12 +8,12 @@ from django.db.models.functions import Now
 
 from locks.dashboard.system.background_checks import background, queue, sweep, tasks
 from locks.dashboard.system.database_checks import database, history, replication
-from locks.dashboard.system.health_checks import Health
 from locks.models import Heartbeat, SpaceUsage, TaskRun
 from locks.system_state.counters import counters
 from locks.system_state.counters import latest as latest_counters
 from locks.system_state.database import DatabaseState, database_state
 from locks.system_state.database import latest as latest_state
+from locks.system_state.health import Health
 from octoadmin.monitoring.prometheus import render_metrics
 
 pytestmark = pytest.mark.django_db

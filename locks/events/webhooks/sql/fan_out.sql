@@ -2,7 +2,12 @@
 -- created, and whether there are more events.
 --
 -- $1 deliveries per webhook at most · $2 transactions to read at most · $3 pending deliveries per webhook at most
--- $4 for how many hours a delivery is tried
+-- $4 for how many hours a delivery is tried · $5 whether for alert rules, or for webhooks · $6 alert rules in their quiet hours
+-- $7 how many events a message of a rule lists at most
+--
+-- A webhook gets a delivery for each event, a rule one message about all force-releases since its cursor. In quiet hours
+-- the cursor of a rule stays, and the message after them is about all of them. What else a rule sends is not read
+-- from the history: see services/alerts.
 --
 -- The history is the outbox: acquire and release write nothing for webhooks, and still no event is lost or delivered twice
 -- by a crash. A webhook with too many pending deliveries keeps its cursor until there is room. A second fan-out at the same
@@ -17,7 +22,10 @@ WITH webhook AS MATERIALIZED (
         least(webhook.cursor_commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1) AS start
     FROM octo_webhook AS webhook
     JOIN octo_space ON octo_space.id = webhook.space_id
+    LEFT JOIN octo_alert_rule AS rule ON rule.webhook_id = webhook.id
     WHERE webhook.paused_at IS NULL AND octo_space.archived_at IS NULL
+      AND (rule.webhook_id IS NOT NULL) = $5::boolean
+      AND (NOT $5::boolean OR 'force_released' = ANY (webhook.kinds) AND webhook.id <> ALL ($6::bigint[]))
     ORDER BY webhook.id
     FOR NO KEY UPDATE OF webhook SKIP LOCKED
 ),
@@ -39,16 +47,29 @@ event AS MATERIALIZED (
     SELECT reader.id AS webhook_id, event.*
     FROM reader
     CROSS JOIN LATERAL (
-        SELECT commit_position, octo_event.id, at, kind, lock_name, fencing_token, owner, metadata, reason
+        SELECT
+            commit_position, octo_event.id, at, kind, lock_name, fencing_token, owner, metadata, reason, actor_name
         FROM octo_event
         WHERE octo_event.commit_position >= reader.start::text::xid8
           AND (octo_event.commit_position > reader.start::text::xid8 OR octo_event.id > reader.cursor_event_id)
           AND octo_event.commit_position < reader.stop_before::text::xid8
-          AND octo_event.space_id = reader.space_id
-          AND octo_event.lock_name IS NOT NULL
-          AND octo_event.kind IN ('acquired', 'released', 'expired', 'force_released')
-          AND (cardinality(reader.kinds) = 0 OR octo_event.kind = ANY (reader.kinds))
-          AND starts_with(octo_event.lock_name, reader.prefix)
+          AND CASE
+              WHEN octo_event.kind IN ('system_unhealthy', 'system_recovered') THEN octo_event.space_id IS NULL
+              ELSE octo_event.space_id = reader.space_id
+          END
+          AND CASE
+              WHEN $5::boolean THEN octo_event.kind = 'force_released'
+              WHEN octo_event.kind IN ('acquired', 'released', 'expired', 'force_released')
+                  THEN octo_event.lock_name IS NOT NULL
+                      AND (cardinality(reader.kinds) = 0 OR octo_event.kind = ANY (reader.kinds))
+              -- Only for webhooks that name them: receivers of all changes of locks do not expect them.
+              WHEN octo_event.kind IN (
+                  'stuck', 'stuck_cleared', 'token_expiring', 'system_unhealthy', 'system_recovered'
+              ) THEN octo_event.kind = ANY (reader.kinds)
+              ELSE false
+          END
+          -- An event without a lock is not for a webhook that is limited to some names.
+          AND starts_with(coalesce(octo_event.lock_name, ''), reader.prefix)
           AND (reader.name_pattern IS NULL OR octo_event.lock_name LIKE reader.name_pattern)
         ORDER BY octo_event.commit_position, octo_event.id
         LIMIT $1::int
@@ -63,7 +84,30 @@ created AS (
         webhook_id, gen_random_uuid(), id, kind, lock_name, fencing_token, owner, metadata, reason, at,
         'pending', 0, clock_timestamp(), clock_timestamp() + $4::int * interval '1 hour'
     FROM event
+    WHERE NOT $5::boolean
     ORDER BY webhook_id, commit_position, id
+    ON CONFLICT (webhook_id, event_id) DO NOTHING
+),
+created_message AS (
+    INSERT INTO octo_delivery (
+        webhook_id, public_id, event_id, kind, lock_name, content, observed_at, status, attempts, next_attempt_at, deadline_at
+    )
+    SELECT
+        webhook_id, gen_random_uuid(), min(id), 'force_released', '',
+        jsonb_build_object(
+            'total', count(*),
+            'items', jsonb_agg(
+                jsonb_build_object(
+                    'subject', lock_name, 'fencing_token', fencing_token, 'owner', owner, 'since', at,
+                    'text', concat_ws(': ', 'force-released by ' || actor_name, reason)
+                )
+                ORDER BY commit_position, id
+            ) FILTER (WHERE position <= $7::int)
+        ),
+        max(at), 'pending', 0, clock_timestamp(), clock_timestamp() + $4::int * interval '1 hour'
+    FROM (SELECT *, row_number() OVER (PARTITION BY webhook_id ORDER BY commit_position, id) AS position FROM event) AS listed
+    WHERE $5::boolean
+    GROUP BY webhook_id
     ON CONFLICT (webhook_id, event_id) DO NOTHING
 ),
 result AS (
