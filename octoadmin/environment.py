@@ -86,15 +86,16 @@ class Environment(SignInEnvironment):
     )
     octo_batching: bool = Field(
         True,
-        description="Whether plain acquire, renew, release and inspect calls are run in batches, in front of Django. "
+        description="Whether plain acquire, renew, release, inspect and keepalive calls, and those of a run's store, "
+        "are run in batches, in front of Django. "
         "`0` leaves all of the API to Django.",
     )
     octo_batch_connections: int = Field(
         2,
         ge=1,
         le=16,
-        description="Database connections for each of the four batched calls, in each server process; all but the "
-        "first are opened only under load.",
+        description="Database connections for each of the seven batched calls, in each server process; each is opened "
+        "when the call is used, and all but the first only under load.",
     )
     octo_database_seconds: float = Field(
         6.0,
@@ -167,7 +168,7 @@ class Environment(SignInEnvironment):
         600,
         ge=1,
         description="How many rooms an address may create, and campaigns it may make, in a minute; ten times as many "
-        "in all. Server processes share both evenly.",
+        "in all. All processes of all servers on the database share both evenly.",
     )
     debug: bool = Field(False, description="Django's debug mode. Never on a machine that others can reach.")
 

@@ -119,3 +119,18 @@ def test_each_threat_names_a_test_that_exists():
 def test_the_supported_version_is_this_one():
     table = re.findall(r"^\| (\d+\.\d+) \| (yes|no) \|$", (PROJECT / "SECURITY.md").read_text(), re.MULTILINE)
     assert [version for version, fixes in table if fixes == "yes"] == [settings.VERSION.rpartition(".")[0]]
+
+
+@pytest.mark.parametrize("document", ["THREAT_MODEL.md", "SECURITY.md"])
+def test_the_tests_that_a_document_names_exist(document):
+    named = set(re.findall(r"`([\w/]+\.py)`", (PROJECT / document).read_text()))
+    existing = {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "tests").rglob("*.py")}
+    existing |= {path.rpartition("/")[2] for path in existing}
+    assert named - existing == set()
+
+
+def test_every_threat_has_a_test():
+    table = (PROJECT / "THREAT_MODEL.md").read_text().split("## Threats and defences")[1].split("##")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+    assert rows
+    assert [row for row in rows if not re.search(r"`[\w/]+\.py` *(, `|\|$)", row)] == []

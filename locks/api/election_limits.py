@@ -1,6 +1,7 @@
 """Limits of elections, which need no token: requests and streams of each address, and of all together.
 
-Kept in the process, as the limits of tokens are: with several server processes, each has its share.
+Kept in the process, as the limits of tokens are: with several server processes, on one host or on several, each has its
+share.
 """
 
 import threading
@@ -37,22 +38,35 @@ class Admission:
 
 class ElectionLimits:
     def __init__(self, *, requests_per_minute: float, processes: int) -> None:
-        rate = requests_per_minute / 60 / processes
-        self._clients = Buckets(rate=rate, burst_seconds=60)
-        self._all = Buckets(rate=rate * CLIENTS_AT_FULL_RATE, burst_seconds=60)
-        self._max_streams = max(1, MAX_STREAMS // processes)
+        self._requests_per_second = requests_per_minute / 60
+        self._clients = Buckets(rate=self._requests_per_second, burst_seconds=60)
+        self._all = Buckets(rate=self._requests_per_second * CLIENTS_AT_FULL_RATE, burst_seconds=60)
         self._lock = threading.Lock()
         self._streams: Counter[str] = Counter()
+        self.share(processes)
+
+    def share(self, processes: int) -> None:
+        """Among so many processes of all servers. The bucket of an address follows with its next request, and streams
+        that are open stay open."""
+        self._clients.rate = self._requests_per_second / processes
+        self._all.rate = self._clients.rate * CLIENTS_AT_FULL_RATE
+        self._max_streams = max(1, MAX_STREAMS // processes)
+        self._max_streams_per_client = max(1, MAX_STREAMS_PER_CLIENT // processes)
 
     def check_request(self, address: str | None) -> None:
         """For what can create a room or a lease. A leader that renews or resigns is never limited."""
-        reject(self._clients.take(network_of(address)), "This address has made too many requests for elections.")
-        reject(self._all.take("all"), "All addresses together have made too many requests for elections.")
+        for buckets, key, which in (
+            (self._clients, network_of(address), "This address has"),
+            (self._all, "all", "All addresses together have"),
+        ):
+            wait_ms = buckets.take(key)
+            buckets.set_rate(key, buckets.rate)
+            reject(wait_ms, f"{which} made too many requests for elections.")
 
     def admit_stream(self, address: str | None) -> Admission:
         client = network_of(address)
         with self._lock:
-            if self._streams[client] < MAX_STREAMS_PER_CLIENT and self._streams.total() < self._max_streams:
+            if self._streams[client] < self._max_streams_per_client and self._streams.total() < self._max_streams:
                 self._streams[client] += 1
                 return Admission(self, client)
         raise ApiError(

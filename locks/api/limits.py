@@ -117,6 +117,10 @@ class Limits:
             self._requests.charge(digest, -1)
             reject(wait_ms, "The tokens of this space have exceeded their request rate.")
 
+    def space_of(self, digest: bytes) -> int | None:
+        """Of a token that was valid lately."""
+        return self._valid.get(digest)
+
     def check_room(self, digest: bytes) -> None:
         """As `check_token`, but takes nothing."""
         reject(self._requests.wait_ms(digest), "This token has exceeded its request rate.")

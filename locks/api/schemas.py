@@ -214,7 +214,8 @@ class Held(msgspec.Struct, kw_only=True, tag_field="status", tag="held"):
 
 
 class BlockingLease(msgspec.Struct, kw_only=True):
-    """A live lease of a name that overlaps."""
+    """A live lease of a name that overlaps. For a name outside of the token's prefixes, `owner` is empty and
+    `metadata` null."""
 
     name: str
     owner: str

@@ -14,6 +14,7 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection
 
+from locks.api.election_limits import election_limits
 from locks.api.limits import limits
 from locks.api.usage_counters import usage_counters
 from locks.engine.execution import Unavailable, run
@@ -111,7 +112,9 @@ class UsageFlusher:
             try:
                 self.flush()
                 if time.monotonic() >= report_at:
-                    limits.share(servers.report(settings.SERVER_NAME, processes=settings.WORKERS))
+                    processes = servers.report(settings.SERVER_NAME, processes=settings.WORKERS)
+                    limits.share(processes)
+                    election_limits.share(processes)
                     report_at = time.monotonic() + servers.REPORT_SECONDS
             except (Unavailable, DatabaseError) as error:
                 _log.warning("usage could not be written", error=str(error))

@@ -15,6 +15,8 @@ from locks.models.token import Token
 MIN_SESSION_SECONDS = 10
 MAX_SESSION_SECONDS = 300
 SESSION_SECONDS = 60
+# Of a space; open_session.sql has it as a literal.
+MAX_LIVE_SESSIONS = 10_000
 
 
 class Session(models.Model):

@@ -4,12 +4,11 @@ A superset of Pitboss' shared-store.json. Lease ids are never in it.
 """
 
 import base64
-import io
 import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import Any, Protocol
 from uuid import UUID
 
 import msgspec
@@ -22,8 +21,14 @@ from locks.services import clock
 
 # Kept in memory up to this size, then in a file.
 MAX_IN_MEMORY = 4 * 1024 * 1024
+# Compressed. A run with more keeps no dump; its stores can be exported until they are purged.
+MAX_DUMP_BYTES = 64 * 1024 * 1024
 
 _encode = msgspec.json.Encoder().encode
+
+
+class Writable(Protocol):
+    def write(self, data: bytes, /) -> object: ...
 
 
 @contextmanager
@@ -45,7 +50,7 @@ def export_response(run_id: UUID) -> FileResponse:
         run = Run.objects.get(pk=run_id)
         kept = RunDump.objects.filter(run=run).first()
         if kept is not None:
-            out.write(zlib.decompress(bytes(kept.content)))
+            _decompress(bytes(kept.content), out)
         else:
             write_export(run, out)
     out.seek(0)
@@ -55,13 +60,36 @@ def export_response(run_id: UUID) -> FileResponse:
     return response
 
 
-def export_run(run: Run) -> bytes:
-    out = io.BytesIO()
+def compressed_export(run: Run) -> bytes | None:
+    """None if it is larger than a dump may be. Never the whole export in memory."""
+    out = _Compressed()
     write_export(run, out)
-    return out.getvalue()
+    return out.finished()
 
 
-def write_export(run: Run, out: IO[bytes]) -> None:
+class _Compressed:
+    def __init__(self) -> None:
+        self._compressor = zlib.compressobj()
+        self._content = bytearray()
+
+    def write(self, data: bytes) -> None:
+        if len(self._content) <= MAX_DUMP_BYTES:
+            self._content += self._compressor.compress(data)
+
+    def finished(self) -> bytes | None:
+        self._content += self._compressor.flush()
+        return bytes(self._content) if len(self._content) <= MAX_DUMP_BYTES else None
+
+
+def _decompress(content: bytes, out: Writable) -> None:
+    decompressor = zlib.decompressobj()
+    while content:
+        out.write(decompressor.decompress(content, MAX_IN_MEMORY))
+        content = decompressor.unconsumed_tail
+    out.write(decompressor.flush())
+
+
+def write_export(run: Run, out: Writable) -> None:
     """An entry at a time: a run can have many layers of 64 MiB each."""
     nodes = queries.layers(run.pk)
     names = {node.layer.pk: node.layer.name for node in nodes}

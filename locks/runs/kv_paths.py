@@ -11,6 +11,8 @@ from typing import Literal
 from locks.runs.identities import Identity
 
 MAX_PATH_BYTES = 512
+# The time to match a pattern grows with its wildcards.
+MAX_WILDCARDS = 8
 ROOTS = ("ref", "peer", "shared", "leases")
 # Segments as in lock names.
 _SEGMENT = re.compile(r"[\w.\-:@+=~,]+")
@@ -115,7 +117,10 @@ def parse_glob(text: str, *, caller: str) -> Glob:
         raise InvalidPath("glob must be a path that starts with '/', such as /shared/**.")
     if text.startswith("/peer/self/"):
         text = f"/peer/{caller}/{text.removeprefix('/peer/self/')}"
-    pattern = "".join(_to_regex(part) for part in _WILDCARDS.findall(text))
+    parts = _WILDCARDS.findall(text)
+    if sum(part in ("*", "**") for part in parts) > MAX_WILDCARDS:
+        raise InvalidPath(f"glob may have at most {MAX_WILDCARDS} wildcards * and **.")
+    pattern = "".join(_to_regex(part) for part in parts)
     return Glob(prefix=re.split(r"[*?]", text, maxsplit=1)[0], pattern=f"^{pattern}$")
 
 

@@ -5,21 +5,21 @@ An actor's end revokes its token, ends its session with all leases and queue pla
 transaction.
 """
 
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
 from django.db import connection, transaction
+from django.db.models import Sum
 from django.db.models.functions import Now
 
 from locks.engine.execution import run as run_operation
 from locks.engine.handover import end_sessions
 from locks.engine.requests import EndAndHandOver
 from locks.models import EventKind, Layer, Run, RunActor, RunActorRole, RunDump, RunState, Scope, Session, Space, Token
-from locks.models.session import SESSION_SECONDS
-from locks.runs.export import export_run
+from locks.models.session import MAX_LIVE_SESSIONS, SESSION_SECONDS
+from locks.runs.export import compressed_export
 from locks.runs.names import layer_prefix, run_prefix
 from locks.services import clock, tokens
 from locks.services.audit import Actor, record
@@ -29,6 +29,9 @@ from locks.services.teams import NotAllowed, reauthorize
 ROOT_LEAD = "lead"
 # What an actor may inherit. Managing tokens, webhooks and runs stays with the token that started the run.
 INHERITED_SCOPES = (Scope.LOCKS_READ, Scope.LOCKS_WRITE, Scope.LOCKS_FORCE, Scope.AUDIT_READ)
+# In a space, checked when a layer is added or an actor joins: requests at the same moment can exceed them by a few.
+MAX_OPEN_LAYERS = 1_000
+MAX_STORE_BYTES = 4 * 1024 * 1024 * 1024
 # Waiting requests of the layer are checked again; see kv_waiting.py.
 _NOTIFY = "SELECT pg_notify('octo_kv', layer::text) FROM unnest(%s::uuid[]) AS layer"
 _LEAVE_QUEUES = """
@@ -59,6 +62,10 @@ class TooDeep(Exception):
     """The message says how deep the run may be."""
 
 
+class SpaceFull(Exception):
+    """The message says which limit is reached."""
+
+
 class ActorExists(Exception):
     pass
 
@@ -84,6 +91,7 @@ def start(
 ) -> Joined:  # fmt: skip
     """A run with its root layer and its lead."""
     reauthorize(actor=actor, space=creator.space)
+    _check_room_for_layer(creator.space)
     run_id = uuid4()
     run = Run.objects.create(
         pk=run_id, space=creator.space, name=name or f"run {str(run_id)[:8]}", metadata=metadata,
@@ -111,6 +119,7 @@ def add_layer(
     run = _lock_open(lead)
     if lead.layer.depth >= run.max_depth:
         raise TooDeep(f"The run allows {run.max_depth} layers below each other.")
+    _check_room_for_layer(run.space)
     layer = Layer.objects.create(
         run=run, parent=lead.layer, name=name or sublead, depth=lead.layer.depth + 1, read_down=read_down
     )
@@ -146,12 +155,24 @@ def _lock_open(lead: RunActor) -> Run:
     return run
 
 
+def _check_room_for_layer(space: Space) -> None:
+    """Each layer has a store of up to 64 MiB, which is kept for some days after its run. Raises SpaceFull."""
+    layers = Layer.objects.filter(run__space=space)
+    if layers.filter(run__finished_at=None)[:MAX_OPEN_LAYERS].count() >= MAX_OPEN_LAYERS:
+        raise SpaceFull(f"The space has {MAX_OPEN_LAYERS:,} layers of runs that have not finished. Finish some.")
+    if (layers.aggregate(total=Sum("kv_bytes"))["total"] or 0) >= MAX_STORE_BYTES:
+        raise SpaceFull(f"The stores of the space's runs have {MAX_STORE_BYTES >> 30} GiB. Delete entries.")
+
+
 def _join(
     *, actor: Actor, creator: Token, run: Run, layer: Layer, name: str, role: RunActorRole, session_ttl_seconds: int
 ) -> Joined:
     # The row of the run is locked, so no other actor can join under this name meanwhile.
     if run.actors.filter(name=name, ended_at=None).exists():
         raise ActorExists
+    live = Session.objects.filter(space=run.space, next_sweep_at__isnull=False, ended_at=None)
+    if live[:MAX_LIVE_SESSIONS].count() >= MAX_LIVE_SESSIONS:
+        raise SpaceFull(f"The space has {MAX_LIVE_SESSIONS:,} live sessions. End some.")
     session_id = uuid4()
     now = clock.now()
     expires_at = now + timedelta(seconds=session_ttl_seconds)
@@ -218,7 +239,9 @@ def finish(*, actor: Actor, run_id: UUID, space: Space, reason: str | None) -> R
     lead = lead_token(run.pk)
     if run.dump:
         # Before the leases are freed: the dump shows who held what.
-        RunDump.objects.create(run=run, content=zlib.compress(export_run(run)))
+        content = compressed_export(run)
+        if content is not None:
+            RunDump.objects.create(run=run, content=content)
     _end(actor=actor, run=run, actors=run.actors.select_related("layer").filter(ended_at=None), reason=reason)
     run.state, run.finished_at, run.finish_reason = RunState.FINISHED, clock.now(), reason
     run.save(update_fields=["state", "finished_at", "finish_reason"])

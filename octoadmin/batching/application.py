@@ -175,7 +175,7 @@ class FastRequest:
         limits.check_address(head.address, digest)
         limits.check_token(digest)
         try:
-            result = await self.route.batcher.submit(request, self.receive)
+            result = await self.route.batcher.submit(request, self.receive, space_id=limits.space_of(digest))
         except Overloaded:
             raise overloaded() from None
         except Unavailable:

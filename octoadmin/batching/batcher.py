@@ -11,11 +11,12 @@ Each request gets its own result. What can fail, and what that means for the req
 - The connection was lost: whether the statement was committed is unknown. The requests get Unavailable, and are not
   retried.
 - The client disconnected before its request was in a batch: it is left out.
+
+Spaces are served in turn: the requests of one do not wait behind a queue of another's.
 """
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +34,7 @@ from locks.postgresql.connections import AsyncConnection, DeadlinePassed
 from octoadmin.batching.reconnecting import ReconnectingConnection
 from octoadmin.http.asgi_types import ClientGone
 from octoadmin.monitoring import batch_metrics as metrics
+from octoadmin.wsgi_bridge.fair_queue import FairQueue
 from octoadmin.wsgi_bridge.threads import Overloaded
 
 MAX_BATCH_SIZE = 64
@@ -58,10 +60,13 @@ class Failed(Exception):
 class BatchItem:
     """A request that waits for its result. `receive` tells when its client disconnects."""
 
-    __slots__ = ("disconnect", "receive", "request", "result", "rounds", "submitted_at")
+    __slots__ = ("disconnect", "receive", "request", "result", "rounds", "space_id", "submitted_at")
 
-    def __init__(self, request: Caller, receive: Receive, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, request: Caller, receive: Receive, loop: asyncio.AbstractEventLoop, space_id: int | None
+    ) -> None:
         self.request = request
+        self.space_id = space_id
         self.receive = receive
         self.result: asyncio.Future[Any] = loop.create_future()
         self.rounds = 0
@@ -94,7 +99,7 @@ class Batcher:
     def __init__(self, statement: Statement[Any], *, operation: str, connections: int) -> None:
         self._statement = statement
         self._operation = operation
-        self._waiting: deque[BatchItem] = deque()
+        self._waiting: FairQueue[BatchItem] = FairQueue()
         self._idle = [Worker() for _ in range(connections)]
         self._busy: set[Worker] = set()
         self._unreachable_until = 0.0
@@ -104,16 +109,17 @@ class Batcher:
         self._seconds = metrics.statement_seconds.labels(operation)
         self._length = metrics.waiting.labels(operation)
 
-    def submit(self, request: Caller, receive: Receive) -> "asyncio.Future[Any]":
-        """Its result, or ClientGone, Unavailable, RolledBack or Failed. Raises Overloaded and Unavailable."""
+    def submit(self, request: Caller, receive: Receive, *, space_id: int | None = None) -> "asyncio.Future[Any]":
+        """Its result, or ClientGone, Unavailable, RolledBack or Failed. Raises Overloaded and Unavailable. Requests
+        whose space is not known yet are served as those of one space."""
         waiting = self._waiting
-        if len(waiting) >= MAX_WAITING or self._stopping:
+        if waiting.is_full(space_id, max_length=MAX_WAITING) or self._stopping:
             raise Overloaded
         loop = asyncio.get_running_loop()
-        item = BatchItem(request, receive, loop)
+        item = BatchItem(request, receive, loop, space_id)
         if item.submitted_at < self._unreachable_until:
             raise Unavailable("the database could not be reached a moment ago")
-        waiting.append(item)
+        waiting.append(space_id, item)
         if not self._busy or len(waiting) >= MAX_BATCH_SIZE:
             self._start(loop)
         if self._watchdog_timer is None:
@@ -154,8 +160,8 @@ class Batcher:
 
     def _next_batch(self) -> list[BatchItem]:
         batch: list[BatchItem] = []
-        while self._waiting and len(batch) < MAX_BATCH_SIZE:
-            item = self._waiting.popleft()
+        while len(batch) < MAX_BATCH_SIZE and (popped := self._waiting.pop()):
+            _space_id, item = popped
             if item.disconnect is not None and item.disconnect.done():
                 item.fail(ClientGone())
             elif not item.result.done():
@@ -217,7 +223,7 @@ class Batcher:
         """In front, for the next round."""
         if item.rounds < MAX_ROUNDS:
             item.rounds += 1
-            self._waiting.appendleft(item)
+            self._waiting.appendleft(item.space_id, item)
         else:
             item.fail(RolledBack("out of retries"))
 
@@ -250,7 +256,7 @@ class Batcher:
     def _watchdog(self, loop: asyncio.AbstractEventLoop) -> None:
         """Runs every SCALE_OUT_DELAY while there are requests."""
         now = loop.time()
-        if self._waiting and self._waiting[0].submitted_at < now - SCALE_OUT_DELAY:
+        if any(item.submitted_at < now - SCALE_OUT_DELAY for item in self._waiting.first_items()):
             self._start(loop)
             for item in self._waiting:
                 item.watch_client()

@@ -1,9 +1,11 @@
 """The hot calls: the engine request of each, by the same rules as in its view, and the response to its result."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
+from uuid import UUID
 
 import msgspec
 
@@ -14,7 +16,7 @@ from locks.api.lease_options import lease_options
 from locks.api.parsing import check_name, check_ttl, decoder
 from locks.api.run_names import actor_stored_name
 from locks.api.views import kv as store
-from locks.api.views import leases
+from locks.api.views import leases, sessions
 from locks.engine import requests, statements
 from locks.engine.names import VERBS, is_canonical
 from locks.engine.statements import Statement
@@ -27,6 +29,7 @@ from octoadmin.batching.head import Fallback, Reason, RequestHead
 
 _ROOT = b"/locks/"
 _STORE_ROOT = b"/kv/"
+_KEEPALIVE = re.compile(rb"/sessions/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/keepalive")
 _VERBS = frozenset(verb.encode() for verb in VERBS)
 
 _encode = msgspec.json.Encoder().encode
@@ -173,6 +176,21 @@ def _written(result: Any) -> tuple[int, Any]:
     return 200, store.written(result)
 
 
+class SessionOperation(Operation):
+    """`raw_name` is the id of a session."""
+
+    def request(self, raw_name: bytes, head: RequestHead, request_id: str, body: bytes) -> tuple[Any, int]:
+        session_id = UUID(raw_name.decode())
+        request = requests.SessionRef(
+            digest=head.token.hex_digest, request_id=request_id, address=head.address, session_id=session_id
+        )
+        return request, 0
+
+
+def _kept_alive(result: Any) -> tuple[int, Any]:
+    return 200, responses.session_kept_alive(result)
+
+
 def _no_lock(name: str, head: RequestHead, request_id: str, body: bytes) -> tuple[Any, int]:
     raise Fallback(Reason.VALUES)
 
@@ -183,16 +201,21 @@ RELEASE = Operation("release", "POST", leases.ReleaseView, statements.RELEASE, _
 INSPECT = Operation("inspect", "GET", leases.LockView, statements.INSPECT, _inspect, _inspected)
 GET_ENTRY = StoreOperation("get_entry", "GET", store.EntryView, kv.GET, _no_lock, _found)
 PUT_ENTRY = StoreOperation("put_entry", "PUT", store.EntryView, kv.PUT, _no_lock, _written)
-OPERATIONS = (ACQUIRE, RENEW, RELEASE, INSPECT, GET_ENTRY, PUT_ENTRY)
+KEEP_ALIVE = SessionOperation(
+    "keep_alive", "POST", sessions.KeepaliveView, statements.KEEP_ALIVE, _no_lock, _kept_alive
+)
+OPERATIONS = (ACQUIRE, RENEW, RELEASE, INSPECT, GET_ENTRY, PUT_ENTRY, KEEP_ALIVE)
 _STORE = {operation.method: operation for operation in (GET_ENTRY, PUT_ENTRY)}
-_POSTED = {operation.name.encode(): operation for operation in OPERATIONS if operation.method == "POST"}
+_POSTED = {operation.name.encode(): operation for operation in (ACQUIRE, RENEW, RELEASE)}
 
 
 def find_operation(method: str, raw_path: bytes) -> tuple[Operation, bytes] | None:
-    """The operation, and the lock name or the path of an entry as it was sent."""
+    """The operation, and the lock name, the path of an entry or the id of a session as it was sent."""
     if not raw_path.startswith(_ROOT):
         if raw_path.startswith(_STORE_ROOT) and method in _STORE:
             return _STORE[method], raw_path[len(_STORE_ROOT) - 1 :]
+        if method == "POST" and (match := _KEEPALIVE.fullmatch(raw_path)):
+            return KEEP_ALIVE, match[1]
         return None
     if method == "POST":
         name, _, last = raw_path[len(_ROOT) :].rpartition(b"/")

@@ -17,15 +17,16 @@ import structlog
 from mcp.server import ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from locks.api.errors import new_request_id, overloaded
+from locks.api.errors import ApiError, new_request_id, overloaded
 from octo.async_client import AsyncClient
 from octo.mcp.server import build
 from octo.mcp.tools import Call
-from octoadmin.http.asgi_types import CLIENT_GONE_STATUS, Application, Message, Receive, Scope, Send
+from octoadmin.http.asgi_types import CLIENT_GONE_STATUS, Application, ClientGone, Message, Receive, Scope, Send
 from octoadmin.http.deferred import send_response, with_error_headers
 from octoadmin.http.request_log import log_request
 from octoadmin.mcp.transport import InProcessTransport
 from octoadmin.monitoring.request_metrics import count_request, requests_in_flight
+from octoadmin.wsgi_bridge.request_body import BodyBudget, read_within
 
 PATH = "/mcp"
 # Requests in progress, waiting tools included: of this process, and of one token in it.
@@ -33,6 +34,9 @@ MAX_REQUESTS = 2000
 MAX_REQUESTS_PER_TOKEN = 500
 # A KV value of 1 MiB, as JSON within JSON.
 MAX_BODY = 4 * 1024 * 1024
+# Of bodies in memory, from their first byte until the answer: of this process, and of one token in it.
+MAX_BYTES = 64 * 1024 * 1024
+MAX_BYTES_PER_TOKEN = 16 * 1024 * 1024
 _IDENTITY = "octoadmin.identity"
 # Host and scheme are replaced by those of the MCP request.
 _API = "http://octoadmin"
@@ -46,6 +50,7 @@ class McpApplication:
     def __init__(self, api: Application) -> None:
         self._api = api
         self._requests: Counter[str] = Counter()
+        self._bodies = BodyBudget(MAX_BYTES, MAX_BYTES_PER_TOKEN)
         self._runner: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._manager = StreamableHTTPSessionManager(
@@ -93,6 +98,8 @@ class McpApplication:
             scope[_IDENTITY] = identity.json()
             token = scope[_IDENTITY]["token"]["public_id"]
             await self._serve(token, scope, receive, send_with_id, request_id)
+        except ClientGone:
+            status = CLIENT_GONE_STATUS
         finally:
             requests_in_flight.dec()
             seconds = time.perf_counter() - started
@@ -101,15 +108,21 @@ class McpApplication:
             log_request(method=scope["method"], path=PATH, status=status, seconds=seconds, **context)
 
     async def _serve(self, token: str, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
-        if self._requests.total() >= MAX_REQUESTS or self._requests[token] >= MAX_REQUESTS_PER_TOKEN:
-            error = overloaded()
-            headers = with_error_headers([], error, request_id=request_id)
-            await send_response(send, error.status, headers, error.body(request_id=request_id))
-            return
+        body = b""
         self._requests[token] += 1
         try:
-            await self._manager.handle_request(scope, receive, cast(Any, send))
+            if self._requests.total() > MAX_REQUESTS or self._requests[token] > MAX_REQUESTS_PER_TOKEN:
+                raise overloaded()
+            body = await read_within(
+                receive, self._bodies, owner=token, length=_announced_length(scope), max_body=MAX_BODY
+            )
+            await self._manager.handle_request(scope, _replay(body, receive), cast(Any, send))
+        except ApiError as error:
+            # The rest of the body may still come: the next request needs another connection.
+            headers = with_error_headers([(b"connection", b"close")], error, request_id=request_id)
+            await send_response(send, error.status, headers, error.body(request_id=request_id))
         finally:
+            self._bodies.give_back(token, len(body))
             self._requests[token] -= 1
             if not self._requests[token]:
                 del self._requests[token]
@@ -119,6 +132,26 @@ class McpApplication:
         headers = [pair for pair in scope["headers"] if pair[0] in (b"authorization", b"user-agent")]
         request = httpx.Request("GET", f"{_API}/whoami", headers=headers)
         return await InProcessTransport(self._api, scope).handle_async_request(request)
+
+
+def _announced_length(scope: Scope) -> int | None:
+    """None if only its end tells how long the body is."""
+    headers = dict(scope["headers"])
+    length: bytes = headers.get(b"content-length", b"")
+    if length.isdigit() and len(length) < 20:
+        return int(length)
+    return None if b"transfer-encoding" in headers or scope["http_version"] >= "2" else 0
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    parts = [body]
+
+    async def replay() -> Message:
+        if parts:
+            return {"type": "http.request", "body": parts.pop(), "more_body": False}
+        return await receive()
+
+    return replay
 
 
 def _connect(api: Application) -> Any:

@@ -2,8 +2,9 @@
 response. All sending happens on the event loop, so a client that reads slowly holds no thread."""
 
 import asyncio
+import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
 from locks.api.errors import ApiError, internal_error, new_request_id, overloaded
+from locks.api.limits import limits
 from locks.async_responses import AsyncResponse, DeferredResponse, LoopStreamingResponse
 from locks.services.networks import network_of
 from locks.system_state.db_health import drop_dead_connection
@@ -116,10 +118,11 @@ class WSGIBridge:
         body = await read_body(scope, environ, receive, self._bodies)
         attach_body(environ, body)
         try:
+            group = client_group(environ)
             threads = self._urgent if is_urgent(scope["method"], scope["raw_path"]) else self._threads
-            answer = await self._run(environ, threads)
+            answer = await self._run(environ, threads, group)
             if answer.rest is not None:
-                await self._send_rest(StreamSender(receive, send), answer, answer.rest, request_id)
+                await self._send_rest(StreamSender(receive, send), answer, answer.rest, request_id, group)
             elif answer.on_loop is None:
                 await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
                 await send({"type": "http.response.body", "body": answer.body})
@@ -127,9 +130,9 @@ class WSGIBridge:
         finally:
             self._bodies.give_back(network_of(environ.get("REMOTE_ADDR")), len(body))
 
-    async def _run(self, environ: Environ, threads: Threads) -> Answer:
+    async def _run(self, environ: Environ, threads: Threads, group: Hashable) -> Answer:
         try:
-            job = threads.submit(partial(self._handle, environ))
+            job = threads.submit(partial(self._handle, environ), group=group)
             requests_waiting.set(self._threads.waiting)
             return await job
         except Overloaded:
@@ -198,7 +201,7 @@ class WSGIBridge:
         return answer.status
 
     async def _send_rest(
-        self, sender: StreamSender, answer: Answer, response: StreamingHttpResponse, request_id: str
+        self, sender: StreamSender, answer: Answer, response: StreamingHttpResponse, request_id: str, group: Hashable
     ) -> None:
         """Each piece is a short job of its own, on whichever thread is idle: a producer must keep nothing that belongs
         to a thread, such as a database cursor, from one piece to the next."""
@@ -211,7 +214,7 @@ class WSGIBridge:
         piece = answer.body
         try:
             connected = await sender.send(start)
-            while connected and (piece := piece or await threads.submit(next_piece, always=True)):
+            while connected and (piece := piece or await threads.submit(next_piece, group=group, always=True)):
                 connected = await sender.send_piece(piece)
                 piece = b""
             await sender.send({"type": "http.response.body", "body": b""})
@@ -222,13 +225,23 @@ class WSGIBridge:
             _log.exception("a stream failed", request_id=request_id)
         finally:
             sender.end()
-            threads.submit(response.close, always=True)
+            threads.submit(response.close, group=group, always=True)
 
 
 def _next_piece(pieces: Iterator[bytes]) -> bytes:
     """Empty at the end."""
     drop_dead_connection()
     return next(pieces, b"")
+
+
+def client_group(environ: Environ) -> Hashable:
+    """Whose requests share threads: those of a space, if its token was valid lately, or of a network."""
+    scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() == "bearer":
+        space_id = limits.space_of(hashlib.sha256(token.strip().encode("latin-1")).digest())
+        if space_id is not None:
+            return space_id
+    return network_of(environ.get("REMOTE_ADDR"))
 
 
 def is_urgent(method: str, raw_path: bytes) -> bool:

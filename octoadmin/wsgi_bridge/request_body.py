@@ -24,24 +24,24 @@ MAX_BYTES_PER_NETWORK = 8 * 1024 * 1024
 
 class BodyBudget:
     """Bounds the bytes of bodies that a process keeps in memory, however many connections send them slowly: in all, and
-    for each network, so that one client cannot use up the memory of all others."""
+    for each owner, such as a network, so that one client cannot use up the memory of all others."""
 
-    def __init__(self, max_bytes: int = MAX_BYTES, max_bytes_per_network: int = MAX_BYTES_PER_NETWORK) -> None:
+    def __init__(self, max_bytes: int = MAX_BYTES, max_bytes_per_owner: int = MAX_BYTES_PER_NETWORK) -> None:
         self._left = max_bytes
-        self._max_bytes_per_network = max_bytes_per_network
+        self._max_bytes_per_owner = max_bytes_per_owner
         self._taken: Counter[str] = Counter()
 
-    def take(self, network: str, size: int) -> None:
-        if size > self._left or self._taken[network] + size > self._max_bytes_per_network:
+    def take(self, owner: str, size: int) -> None:
+        if size > self._left or self._taken[owner] + size > self._max_bytes_per_owner:
             raise overloaded()
         self._left -= size
-        self._taken[network] += size
+        self._taken[owner] += size
 
-    def give_back(self, network: str, size: int) -> None:
+    def give_back(self, owner: str, size: int) -> None:
         self._left += size
-        self._taken[network] -= size
-        if not self._taken[network]:
-            del self._taken[network]
+        self._taken[owner] -= size
+        if not self._taken[owner]:
+            del self._taken[owner]
 
 
 def check_head(environ: Environ, length: int | None) -> int:
@@ -72,6 +72,11 @@ async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: Bo
     length = int(announced) if announced and announced.isdecimal() and len(announced) < 20 else None
     max_body = check_head(environ, length)
     network = network_of(environ.get("REMOTE_ADDR"))
+    return await read_within(receive, budget, owner=network, length=length, max_body=max_body)
+
+
+async def read_within(receive: Receive, budget: BodyBudget, *, owner: str, length: int | None, max_body: int) -> bytes:
+    """As `read_body`; the body counts as its owner's."""
     chunks: list[bytes] = []
     size = 0
     try:
@@ -82,7 +87,7 @@ async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: Bo
                 if message["type"] == "http.disconnect":
                     raise ClientGone if size == 0 else invalid_input(400, "The body ended before its announced length.")
                 chunk = message.get("body", b"")
-                budget.take(network, len(chunk))
+                budget.take(owner, len(chunk))
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > max_body:
@@ -90,10 +95,10 @@ async def read_body(scope: Scope, environ: Environ, receive: Receive, budget: Bo
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
-        budget.give_back(network, size)
+        budget.give_back(owner, size)
         raise invalid_input(400, f"Send the whole body within {BODY_SECONDS:g} seconds.") from None
     except (ApiError, ClientGone, asyncio.CancelledError):
-        budget.give_back(network, size)
+        budget.give_back(owner, size)
         raise
     return b"".join(chunks)
 

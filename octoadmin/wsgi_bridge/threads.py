@@ -3,23 +3,29 @@
 Jobs come from an event loop and their results go back to it. Unlike concurrent.futures this has a bounded queue, wakes
 the loop once for each job, and stops without waiting for a job that hangs. The thread that became idle last gets the
 next job: its caches are warm.
+
+Jobs belong to groups, which are served in turn, and no group has all threads: a client that sends many requests, or
+slow ones, delays the jobs of others by little.
 """
 
 import asyncio
 import contextlib
 import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from contextvars import Context
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from django.db import connections
 
+from octoadmin.wsgi_bridge.fair_queue import FairQueue
+
 Result = TypeVar("Result")
 Job = tuple[Callable[[], Any], "asyncio.Future[Any]"]
-Inbox = SimpleQueue[Job | None]
+GroupedJob = tuple[Hashable, Job]
+Inbox = SimpleQueue[GroupedJob | None]
 
 
 class Overloaded(Exception):
@@ -29,9 +35,13 @@ class Overloaded(Exception):
 class Threads:
     def __init__(self, *, count: int, max_waiting: int, name: str) -> None:
         self._max_waiting = max_waiting
-        # Guards the fields below. Jobs wait only while no thread is idle.
+        # While a thread is idle, at most one group can have so many. Its next job is started by the thread that ends
+        # one of its jobs, so no thread is idle while a job could run.
+        self._max_running = max(1, count * 3 // 4)
+        # Guards the fields below. A job waits only while no thread is idle, or its group has all that it may have.
         self._lock = threading.Lock()
-        self._waiting: deque[Job] = deque()
+        self._waiting: FairQueue[Job] = FairQueue()
+        self._running: Counter[Hashable] = Counter()
         self._idle: list[Inbox] = [SimpleQueue() for _ in range(count)]
         self._threads = [
             # Daemons, so that a job which hangs cannot keep the process from ending.
@@ -63,25 +73,35 @@ class Threads:
             for thread in self._threads:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
-    def submit(self, job: Callable[[], Result], *, always: bool = False) -> "asyncio.Future[Result]":
+    def submit(
+        self, job: Callable[[], Result], *, group: Hashable = None, always: bool = False
+    ) -> "asyncio.Future[Result]":
         """Runs the job on one of the threads. `always`: also when the queue is full, for work that was begun."""
         self.start()
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         with self._lock:
-            if self._idle:
+            if self._idle and self._running[group] < self._max_running:
                 inbox = self._idle.pop()
-            elif always or (len(self._waiting) < self._max_waiting and not self._stopping):
-                self._waiting.append((job, future))
+                self._running[group] += 1
+            elif always or not (self._stopping or self._waiting.is_full(group, max_length=self._max_waiting)):
+                self._waiting.append(group, (job, future))
                 return future
             else:
                 raise Overloaded
-        inbox.put((job, future))
+        inbox.put((group, (job, future)))
         return future
 
-    def _next_job(self, inbox: Inbox) -> Job | None:
+    def _next_job(self, inbox: Inbox, done: Hashable) -> GroupedJob | None:
+        """After a job of the group `done`."""
         with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
+            self._running[done] -= 1
+            if not self._running[done]:
+                del self._running[done]
+            busy = {group for group, running in self._running.items() if running >= self._max_running}
+            next_job = self._waiting.pop(without=busy)
+            if next_job is not None:
+                self._running[next_job[0]] += 1
+                return next_job
             if self._stopping:
                 return None
             self._idle.append(inbox)
@@ -90,10 +110,11 @@ class Threads:
     def _work(self, inbox: Inbox) -> None:
         next_job = inbox.get()
         while next_job is not None:
-            _run(*next_job)
+            group, job = next_job
+            _run(*job)
             # Frees what the job held, instead of keeping it until the next job comes.
-            next_job = None
-            next_job = self._next_job(inbox)
+            del next_job, job
+            next_job = self._next_job(inbox, group)
         connections.close_all()
 
 

@@ -1,7 +1,10 @@
 """The tools for agents, through the SDK's own client: over stdio and over HTTP."""
 
 import asyncio
+import contextlib
 import os
+import select
+import socket
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -331,6 +334,25 @@ def test_http_refuses_a_foreign_host_and_a_huge_body(worker):
     assert worker.call("POST", "/mcp", body, Host="evil.example").status == 400
     large = {**body, "params": {"cursor": "x" * (4 * 1024 * 1024)}}
     assert worker.call("POST", "/mcp", large).status == 413
+
+
+def test_bodies_that_never_end_have_a_memory_limit_for_each_token(backend, worker):
+    """Four of nearly 4 MiB fill it; the next one is refused, and other requests are not."""
+    head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {backend.worker_token}\r\n"
+    head += f"Content-Type: application/json\r\nContent-Length: {4 * 1024 * 1024}\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        clients = [
+            stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", backend.server.port))))
+            for _ in range(5)
+        ]
+        for client in clients:
+            client.settimeout(60)
+            # The server may respond, and close the connection, before it was sent all.
+            with contextlib.suppress(OSError):
+                client.sendall(head.encode() + b"x" * (4 * 1024 * 1024 - 1))
+        ready, _, _ = select.select(clients, [], [], 60)
+        assert b" 503 " in ready[0].recv(100)
+        assert worker.call("GET", "/whoami").status == 200
 
 
 def test_a_tool_without_the_scope_says_which_one_is_missing(backend, operator, name):

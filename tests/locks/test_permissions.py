@@ -229,6 +229,26 @@ def test_a_role_in_the_space_replaces_that_in_the_team_but_for_admins(browsers, 
     }  # fmt: skip
 
 
+@pytest.mark.django_db
+def test_every_form_needs_a_csrf_token_and_every_page_has_a_strict_policy(root, blue_fixtures):
+    parameters = {pattern.name: set(pattern.pattern.converters) for _, pattern in walk(get_resolver().url_patterns)}
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(root)
+    wrong = {}
+    for page in PAGES:
+        path = address(page, blue_fixtures, parameters[page.name])
+        with transaction.atomic():
+            reply = browser.generic(page.method, path, **posted(page, blue_fixtures))
+            transaction.set_rollback(True)
+        policy = reply.headers.get("Content-Security-Policy", "")
+        is_strict = "default-src" in policy and "unsafe-inline" not in policy and "unsafe-eval" not in policy
+        if reply.headers.get("Content-Type", "").startswith("text/html") and not is_strict:
+            wrong[page.method, page.name] = policy
+        if page.method != "GET" and reply.status_code != 403:
+            wrong[page.method, page.name] = reply.status_code
+    assert wrong == {}
+
+
 def walk(patterns: list[Any], prefix: str = "") -> Iterator[tuple[str, URLPattern]]:
     for pattern in patterns:
         route = prefix + str(pattern.pattern)

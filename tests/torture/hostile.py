@@ -3,10 +3,13 @@
 import asyncio
 import contextlib
 import itertools
+import multiprocessing
 import os
 import socket
+import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from multiprocessing.connection import Connection as Pipe
+from typing import Any, Self
 
 from locks import token_format
 from tests.octoadmin.http_client import head_of
@@ -31,30 +34,42 @@ class Hostile:
         self._port = port
         self._token = token
         self._numbers = itertools.count()
+        self._webhooks: list[str] = []
+        self._receiver: asyncio.Server | None = None
 
-    async def run(self, seconds: float) -> None:
-        async with await asyncio.start_server(self._slow_receiver, "127.0.0.1", 0) as receiver:
-            await self._prepare(receiver.sockets[0].getsockname()[1])
-            attacks: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
-                (FLOODS, self._flood), (STRANGERS, self._flood_as_stranger), (SLOW_READERS, self._unread_export),
-                (WATCHERS, self._unread_watch), (BATCHES, self._batch), (WAITERS, self._wait),
-                (HALF_BODIES, self._half_body),
-            ]  # fmt: skip
-            tasks = [asyncio.create_task(_repeat(attack)) for count, attack in attacks for _ in range(count)]
-            await asyncio.sleep(seconds)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    async def attack(self, seconds: float) -> None:
+        attacks: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
+            (FLOODS, self._flood), (STRANGERS, self._flood_as_stranger), (SLOW_READERS, self._unread_export),
+            (WATCHERS, self._unread_watch), (BATCHES, self._batch), (WAITERS, self._wait),
+            (HALF_BODIES, self._half_body),
+        ]  # fmt: skip
+        tasks = [asyncio.create_task(_repeat(attack)) for count, attack in attacks for _ in range(count)]
+        await asyncio.sleep(seconds)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _prepare(self, receiver_port: int) -> None:
+    async def prepare(self) -> None:
         """Webhooks whose receiver is slow, and a lock that others wait for; long metadata for exports and snapshots."""
-        api = self._connection()
-        for number in range(WEBHOOKS):
-            await api.call("POST", "/webhooks", {"url": f"http://127.0.0.1:{receiver_port}/{number}"})
-        await api.call("POST", "/locks/wanted/acquire", {"ttl_seconds": 3600})
-        for number in range(200):
-            await api.call("POST", f"/locks/bulky{number}/acquire", {"ttl_seconds": 3600, "metadata": "x" * 1000})
-        await api.aclose()
+        self._receiver = await asyncio.start_server(self._slow_receiver, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{self._receiver.sockets[0].getsockname()[1]}"
+        async with contextlib.aclosing(self._connection()) as api:
+            for number in range(WEBHOOKS):
+                created = await api.call("POST", "/webhooks", {"url": f"{url}/{number}"})
+                self._webhooks.append(created.json["id"])
+            await api.call("POST", "/locks/wanted/acquire", {"ttl_seconds": 3600})
+            for number in range(200):
+                await api.call("POST", f"/locks/bulky{number}/acquire", {"ttl_seconds": 3600, "metadata": "x" * 1000})
+
+    async def clean_up(self) -> None:
+        """Nothing of the attack goes on after it."""
+        async with contextlib.aclosing(self._connection()) as api:
+            while self._webhooks:
+                reply = await api.call("DELETE", f"/webhooks/{self._webhooks[-1]}")
+                if reply.status == 204:
+                    self._webhooks.pop()
+        if self._receiver is not None:
+            self._receiver.close()
 
     def _connection(self) -> Connection:
         return Connection(self._port, self._token)
@@ -66,7 +81,9 @@ class Hostile:
                 name = f"flood{next(self._numbers)}"
                 lease = await api.call("POST", f"/locks/{name}/acquire", {"ttl_seconds": 2})
                 if lease.status == 200:
-                    await api.call("POST", f"/locks/{name}/release", {"lease_id": lease.json.get("lease_id")})
+                    held = {"lease_id": lease.json.get("lease_id")}
+                    await api.call("POST", f"/locks/{name}/renew", held)
+                    await api.call("POST", f"/locks/{name}/release", held)
 
     async def _flood_as_stranger(self) -> None:
         api = Connection(self._port, token_format.generate())
@@ -128,7 +145,66 @@ async def _repeat(attack: Callable[[], Coroutine[Any, Any, None]]) -> None:
         await asyncio.sleep(0)
 
 
-def attack(port: int, token: str, seconds: float) -> None:
-    """In a process of its own, which yields the processor to the others: an attacker has a machine of its own."""
-    os.nice(10)
-    asyncio.run(Hostile(port, token).run(seconds))
+async def _burn(seconds: float, *, share: float) -> None:
+    """Uses so much of a processor, and sends nothing."""
+    started, used = time.monotonic(), time.process_time()
+    while (elapsed := time.monotonic() - started) < seconds:
+        if time.process_time() - used > elapsed * share:
+            await asyncio.sleep(0.001)
+
+
+def _obey(orders: Pipe, port: int, token: str, niceness: int) -> None:
+    os.nice(niceness)
+    hostile = Hostile(port, token)
+    with asyncio.Runner() as runner:
+        while True:
+            match orders.recv():
+                case "prepare", _:
+                    work = hostile.prepare()
+                case "attack", seconds:
+                    work = hostile.attack(seconds)
+                case "burn", (seconds, share):
+                    work = _burn(seconds, share=share)
+                case "clean up", _:
+                    work = hostile.clean_up()
+                case _:
+                    return
+            used = time.process_time()
+            runner.run(work)
+            orders.send(time.process_time() - used)
+
+
+class Attacker:
+    """The hostile space's process. Each call returns the seconds of processor time that it took."""
+
+    def __init__(self, port: int, token: str, *, niceness: int) -> None:
+        """With a niceness it yields the processor to the others: an attacker has a machine of its own."""
+        context = multiprocessing.get_context("spawn")
+        self._orders, orders = context.Pipe()
+        self._process = context.Process(target=_obey, args=(orders, port, token, niceness), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+
+    async def _order(self, what: str, details: object = None) -> float:
+        self._orders.send((what, details))
+        used: float = await asyncio.to_thread(self._orders.recv)
+        return used
+
+    async def prepare(self) -> None:
+        await self._order("prepare")
+
+    async def clean_up(self) -> None:
+        await self._order("clean up")
+
+    async def attack(self, seconds: float) -> float:
+        return await self._order("attack", seconds)
+
+    async def burn(self, seconds: float, *, share: float) -> float:
+        return await self._order("burn", (seconds, share))

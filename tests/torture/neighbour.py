@@ -1,16 +1,16 @@
-"""A well-behaved space beside a hostile one: it loses no lease, and its calls stay nearly as fast as alone.
+"""A well-behaved space beside a hostile one: it loses no lease, and its calls stay nearly as fast as without it.
 
     python -m tests.torture.neighbour --seconds 60
 
-starts an Octoadmin of its own, measures the well-behaved space alone for a third of the time and beside the hostile one
-for the rest, prints both, and fails if a lease was lost, an answer broke the contract, or a p99 is more than three
-times as long.
+starts an Octoadmin of its own and measures the well-behaved space in turns: beside the hostile space, and beside a
+process that uses as much of the processor as the attackers did, without a request. On a machine that all of them share,
+the second shows what the attackers' own work costs, which they would do elsewhere. It prints both, and fails if a lease
+was lost, an answer broke the contract, or a p99 is more than three times as long.
 """
 
 import argparse
 import asyncio
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -18,122 +18,107 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from statistics import quantiles
 
-from locks.api.errors import Code
-from tests.octoadmin.http_client import Reply
+import psutil
+
 from tests.servers import PROJECT_DIR, START_SECONDS, Api, free_port
-from tests.torture import hostile
-from tests.torture.connection import Connection
+from tests.torture.hostile import Attacker
+from tests.torture.well_behaved import CALLS, Phase, Worker
 
-CALLS = ("acquire", "renew", "keepalive")
 MAX_RATIO = 3.0
 WORKERS = 6
-SESSIONS = 4
-TTL_SECONDS = 15
-PAUSE_SECONDS = 0.05
-RENEWALS = 10
+SESSIONS = 6
+ROUNDS = 3
+NICENESS = 10
+WARM_UP_SECONDS = 3.0
+# After an attack, its leases of two seconds end.
+PAUSE_SECONDS = 4.0
 
 
 @dataclass
-class Phase:
-    """What the well-behaved space has seen in a time."""
+class Turns:
+    """All turns of one kind."""
 
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {call: [] for call in CALLS})
-    # A renewal or keepalive that was refused because the lease or session had ended.
-    lost: list[str] = field(default_factory=list)
-    # 429 and 503: the contract allows them, and a client tries again.
-    put_off: Counter[int] = field(default_factory=Counter)
-    broken: list[str] = field(default_factory=list)
-
-    def percentile(self, call: str, percent: int) -> float:
-        """In milliseconds."""
-        return quantiles(self.seconds[call], n=100, method="inclusive")[percent - 1] * 1000
+    phase: Phase = field(default_factory=Phase)
+    seconds: float = 0.0
+    # Of the attackers, or of the process that stands for them.
+    attackers: float = 0.0
+    # Of Octoadmin's processes, by name.
+    octoadmin: Counter[str] = field(default_factory=Counter)
 
 
-class Worker:
-    """Calls the API as a client library does, and records each answer in the current phase."""
-
-    def __init__(self, port: int, token: str, phase: Phase) -> None:
-        self.connection = Connection(port, token)
-        self.phase = phase
-
-    async def call(self, what: str, path: str, body: object) -> Reply | None:
-        """None for an answer that a client would try again."""
-        started = time.perf_counter()
-        try:
-            reply = await self.connection.call("POST", path, body)
-        except (OSError, asyncio.IncompleteReadError) as error:
-            self.phase.broken.append(f"{path}: {type(error).__name__}")
-            return None
-        if what in CALLS:
-            self.phase.seconds[what].append(time.perf_counter() - started)
-        if reply.status in (429, 503):
-            self.phase.put_off[reply.status] += 1
-            return None
-        code = reply.json.get("code") if reply.status >= 400 else None
-        if code in (Code.LEASE_NOT_CURRENT, Code.SESSION_EXPIRED, Code.NOT_FOUND):
-            self.phase.lost.append(f"{path}: {reply.status} {code}")
-        elif reply.status >= 400:
-            self.phase.broken.append(f"{path}: {reply.status} {code}")
-        return reply
-
-    async def until_answered(self, what: str, path: str, body: object) -> Reply:
-        while (reply := await self.call(what, path, body)) is None:  # noqa: ASYNC110 -- tries again
-            await asyncio.sleep(PAUSE_SECONDS)
-        return reply
-
-    async def hold_locks(self, name: str) -> None:
-        """Acquires, renews and releases, again and again."""
-        while True:
-            lease = (await self.until_answered("acquire", f"/locks/{name}/acquire", {"ttl_seconds": TTL_SECONDS})).json
-            if lease.get("status") != "acquired":
-                self.phase.broken.append(f"{name}: {lease}")
-                return
-            held = {"lease_id": lease["lease_id"]}
-            for _ in range(RENEWALS):
-                await asyncio.sleep(PAUSE_SECONDS)
-                await self.call("renew", f"/locks/{name}/renew", held)
-            await self.until_answered("release", f"/locks/{name}/release", held)
-
-    async def hold_session(self, name: str) -> None:
-        """One lock, held by a session for the whole time."""
-        opened = (await self.until_answered("open", "/sessions", {"ttl_seconds": TTL_SECONDS})).json["session_id"]
-        await self.until_answered("acquire", f"/locks/{name}/acquire", {"session_id": opened})
-        while True:
-            await asyncio.sleep(PAUSE_SECONDS)
-            await self.call("keepalive", f"/sessions/{opened}/keepalive", {})
-
-
-async def measure(*, port: int, token: str, hostile_token: str, alone: float, beside: float) -> tuple[Phase, Phase]:
-    """The space of `token` alone, and then beside that of `hostile_token`."""
-    phases = Phase(), Phase()
-    workers = [Worker(port, token, phases[0]) for _ in range(WORKERS + SESSIONS)]
+async def measure(
+    *,
+    port: int,
+    token: str,
+    hostile_token: str,
+    seconds: float,
+    rounds: int = ROUNDS,
+    niceness: int = NICENESS,
+    up: int | None = None,
+) -> tuple[Turns, Turns]:
+    """Turns without the hostile space and beside it, of `seconds` each. `up` is the process that Octoadmin's belong
+    to."""
+    control, beside, unrecorded = Turns(), Turns(), Phase()
+    workers = [Worker(port, token, unrecorded) for _ in range(WORKERS + SESSIONS)]
     tasks = [asyncio.create_task(worker.hold_locks(f"job{n}")) for n, worker in enumerate(workers[:WORKERS])]
     tasks += [asyncio.create_task(worker.hold_session(f"long{n}")) for n, worker in enumerate(workers[WORKERS:])]
-    attacker = multiprocessing.get_context("spawn").Process(target=hostile.attack, args=(port, hostile_token, beside))
     try:
-        await asyncio.sleep(alone)
-        attacker.start()
-        for worker in workers:
-            worker.phase = phases[1]
-        await asyncio.to_thread(attacker.join, beside * 2 + 60)
+        with Attacker(port, hostile_token, niceness=niceness) as attacker:
+            await asyncio.sleep(WARM_UP_SECONDS)
+            for _ in range(rounds):
+                await attacker.prepare()
+                share = await _turn(beside, workers, attacker.attack(seconds), up=up)
+                _record(workers, unrecorded)
+                await attacker.clean_up()
+                await asyncio.sleep(PAUSE_SECONDS)
+                await _turn(control, workers, attacker.burn(seconds, share=share), up=up)
+                _record(workers, unrecorded)
     finally:
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(worker.connection.aclose() for worker in workers))
-        if attacker.pid is not None:
-            attacker.kill()
-            attacker.join()
-            attacker.close()
     failures = [result for result in results if not isinstance(result, asyncio.CancelledError)]
     if failures:
-        raise RuntimeError(f"{failures} {phases}")
-    return phases
+        raise RuntimeError(f"{failures} {control} {beside}")
+    beside.phase.lost += unrecorded.lost
+    beside.phase.broken += unrecorded.broken
+    return control, beside
+
+
+async def _turn(turns: Turns, workers: list[Worker], attack: Awaitable[float], *, up: int | None) -> float:
+    """The share of a processor that the attackers have used."""
+    before, started = _processor_seconds(up), time.perf_counter()
+    _record(workers, turns.phase)
+    used = await attack
+    seconds = time.perf_counter() - started
+    turns.octoadmin.update(_processor_seconds(up))
+    turns.octoadmin.subtract(before)
+    turns.seconds += seconds
+    turns.attackers += used
+    return used / seconds
+
+
+def _record(workers: list[Worker], phase: Phase) -> None:
+    for worker in workers:
+        worker.phase = phase
+
+
+def _processor_seconds(up: int | None) -> Counter[str]:
+    """Of server, worker and PostgreSQL, each with its own processes."""
+    used: Counter[str] = Counter()
+    for child in psutil.Process(up).children() if up else ():
+        command = child.cmdline()
+        name = "PostgreSQL" if "postgres" in command[0] else command[-1].rpartition(".")[2]
+        for process in (child, *child.children()):
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                used[name] += times.user + times.system
+    return used
 
 
 _SET_UP = """
@@ -151,8 +136,8 @@ print(json.dumps(issued))
 
 
 @contextmanager
-def running_octoadmin(port: int) -> Iterator[tuple[str, str]]:
-    """`make up` in a directory of its own: the tokens of a good and a hostile space."""
+def running_octoadmin(port: int) -> Iterator[tuple[int, str, str]]:
+    """`make up` in a directory of its own: its process, and the tokens of a good and a hostile space."""
     with tempfile.TemporaryDirectory(prefix="octo-neighbour-") as directory:
         environment = os.environ | {
             "OCTO_DATA_DIR": directory, "PORT": str(port), "HOST": "127.0.0.1", "DATABASE_URL": "",
@@ -169,7 +154,7 @@ def running_octoadmin(port: int) -> Iterator[tuple[str, str]]:
                     cwd=PROJECT_DIR, env=environment, check=True, capture_output=True, text=True,
                 ).stdout  # fmt: skip
                 good, bad = json.loads(output)
-                yield good, bad
+                yield up.pid, good, bad
             finally:
                 up.send_signal(signal.SIGTERM)
 
@@ -188,22 +173,27 @@ def _wait_until_healthy(port: int, up: subprocess.Popen[bytes]) -> None:
     sys.exit("Octoadmin did not start.")
 
 
-def report(alone: Phase, beside: Phase) -> bool:
+def report(control: Turns, beside: Turns) -> bool:
     """Prints the figures; false if the hostile space has harmed the other."""
-    harmed = bool(beside.lost or beside.broken)
+    seen = beside.phase
+    harmed = bool(seen.lost or seen.broken)
     columns = f"{'calls':>7} {'p50 ms':>8} {'p99 ms':>8}"
-    print(f"{'':10} {columns}   beside: {columns} {'ratio':>6}")
+    print(f"{'without it:':12}{columns}   beside it:{columns} {'ratio':>6}")
     for call in CALLS:
-        ratio = beside.percentile(call, 99) / alone.percentile(call, 99)
+        ratio = seen.percentile(call, 99) / control.phase.percentile(call, 99)
         harmed |= ratio > MAX_RATIO
         figures = [
             (len(phase.seconds[call]), phase.percentile(call, 50), phase.percentile(call, 99))
-            for phase in (alone, beside)
+            for phase in (control.phase, seen)
         ]
         before, after = ("{:7} {:8.1f} {:8.1f}".format(*each) for each in figures)
-        print(f"{call:10} {before}           {after} {ratio:6.2f}")
-    print(f"leases lost {len(beside.lost)}, put off {dict(beside.put_off)}, contract broken {len(beside.broken)}")
-    for line in (*beside.lost, *beside.broken):
+        print(f"{call:12}{before}             {after} {ratio:6.2f}")
+    for turns, name in ((control, "without it"), (beside, "beside it")):
+        used = {"attackers": turns.attackers, **turns.octoadmin}
+        shares = ", ".join(f"{who} {seconds / turns.seconds:.2f}" for who, seconds in used.items())
+        print(f"processors used {name}: {shares}")
+    print(f"leases lost {len(seen.lost)}, put off {dict(seen.put_off)}, contract broken {len(seen.broken)}")
+    for line in (*seen.lost, *seen.broken):
         print(f"  {line}")
     return not harmed
 
@@ -212,13 +202,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--port", type=int, default=None, help="of the Octoadmin that it starts")
+    parser.add_argument("--nice", type=int, default=NICENESS, help="of the attackers; 0 if the machine is busy")
     arguments = parser.parse_args()
-    seconds, port = arguments.seconds, arguments.port or free_port()
-    with running_octoadmin(port) as (good, bad):
-        alone, beside = asyncio.run(
-            measure(port=port, token=good, hostile_token=bad, alone=seconds / 3, beside=seconds * 2 / 3)
+    port = arguments.port or free_port()
+    with running_octoadmin(port) as (up, good, bad):
+        turn = arguments.seconds / ROUNDS / 2
+        control, beside = asyncio.run(
+            measure(port=port, token=good, hostile_token=bad, seconds=turn, niceness=arguments.nice, up=up)
         )
-    if not report(alone, beside):
+    if not report(control, beside):
         sys.exit("The hostile space has harmed its neighbour.")
 
 

@@ -259,16 +259,17 @@ class RunsView(RunEndpoint):
         if metadata is not None and len(metadata) > creator.space.max_metadata_length:
             limit = creator.space.max_metadata_length
             raise invalid_input(400, f"metadata may have at most {limit} characters in this space.")
-        joined = lifecycle.start(
-            actor=self.actor(request),
-            creator=creator,
-            name=check_text("name", body.name),
-            metadata=metadata,
-            ttl_seconds=body.ttl_seconds,
-            max_depth=body.max_depth,
-            dump=body.dump,
-            session_ttl_seconds=_session_ttl(body.session_ttl_seconds),
-        )
+        with _refusals():
+            joined = lifecycle.start(
+                actor=self.actor(request),
+                creator=creator,
+                name=check_text("name", body.name),
+                metadata=metadata,
+                ttl_seconds=body.ttl_seconds,
+                max_depth=body.max_depth,
+                dump=body.dump,
+                session_ttl_seconds=_session_ttl(body.session_ttl_seconds),
+            )
         return _joined(joined)
 
     @describe(
@@ -507,6 +508,8 @@ def _refusals() -> Iterator[None]:
         raise ApiError(409, Code.RUN_DRAINING, details) from None
     except lifecycle.TooDeep as error:
         raise ApiError(409, Code.CONFLICT, f"{error} Start the run with a larger max_depth.") from None
+    except lifecycle.SpaceFull as error:
+        raise ApiError(403, Code.LOCK_LIMIT_EXCEEDED, str(error)) from None
     except lifecycle.ActorExists:
         details = "The run has an actor of this name. Choose another, or end that one first."
         raise ApiError(409, Code.CONFLICT, details) from None

@@ -290,7 +290,7 @@ SELECT
     auth.max_metadata_length,
     auth.requests_per_second,
     CASE WHEN decision.verdict IN ('held', 'blocked') AND auth.namespaces ? octo_namespace(auth.name)
-         THEN coalesce(decision.conflict -> 'blocked_by', '[]') END AS blocked_by,
+         THEN coalesce(octo_readable_leases(decision.conflict -> 'blocked_by', auth.prefixes), '[]') END AS blocked_by,
     new_waiter.waiter_id,
     CASE WHEN decision.verdict = 'delayed' THEN decision.active_freeze END AS active_freeze
 FROM auth

@@ -260,7 +260,7 @@ SELECT
     auth.max_metadata_length,
     auth.requests_per_second,
     coalesce((SELECT names ? requested.name FROM overlapped), false) AS is_overlapped,
-    conflict.conflict -> 'blocked_by' AS blocked_by,
+    octo_readable_leases(conflict.conflict -> 'blocked_by', auth.prefixes) AS blocked_by,
     (conflict.conflict ->> 'available_at')::timestamptz AS blocked_until,
     CASE WHEN snapshot.state = 'delayed' THEN snapshot.active_freeze END AS active_freeze
 FROM auth

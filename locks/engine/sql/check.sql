@@ -26,7 +26,7 @@ SELECT
     requested.name,
     auth.lock_policy AS policy,
     coalesce(overlapping.is_covered, false) AS is_covered,
-    overlapping.blocked_by,
+    octo_readable_leases(overlapping.blocked_by, auth.prefixes) AS blocked_by,
     clock_timestamp() AS now,
     auth.space_id,
     auth.requests_per_second

@@ -1,13 +1,15 @@
 """Reads new events once for all watchers of the process, and lets those that connect or resume catch up."""
 
+import asyncio
 import time
 from collections import defaultdict
+from collections.abc import Hashable
 from typing import Any
 
 from locks.engine.execution import run_async
 from locks.events.history.commit_order import current_position
 from locks.events.stream.cursors import Cursor
-from locks.events.stream.transitions import Transitions, read_transitions
+from locks.events.stream.transitions import Transition, Transitions, read_transitions
 from locks.events.stream.watch_event import encode_transition
 from locks.events.stream.watchers import CloseReason, Watcher
 from locks.postgresql.connections import AsyncConnection
@@ -16,6 +18,9 @@ MAX_EVENTS = 1_000
 MAX_CATCH_UP_EVENTS = 250
 # Watchers that are caught up go first: the others get no more than this of each poll.
 CATCH_UP_SECONDS = 0.1
+# How many events are sent to the watchers of a space before other tasks run, and for how long at most.
+EVENTS_AT_ONCE = 100
+DISPATCH_SECONDS = 0.002
 
 LockKey = tuple[int, str]
 
@@ -101,19 +106,41 @@ class EventTail:
             self.close_all(CloseReason.FAILED_OVER)
             self._cursor = None
             return False
-        self._dispatch(batch)
+        await self._dispatch(batch)
         return await self._catch_up_in_turn(connection) or batch.more
 
-    def _dispatch(self, batch: Transitions) -> None:
+    async def _dispatch(self, batch: Transitions) -> None:
+        """Lets other tasks of the event loop run in between: a space with many watchers and events must not delay the
+        renewals of others. Meanwhile watchers may leave, and none gets caught up."""
+        by_space: defaultdict[int, list[Transition]] = defaultdict(list)
         for row in batch.transitions:
             assert row.space_id is not None
-            if watchers := self.caught_up_watchers(row.space_id, row.lock_name or ""):
-                chunk = encode_transition(row)
-                for watcher in watchers:
-                    watcher.send_transition(row, chunk)
-        # The last watcher may have left during the statement.
+            by_space[row.space_id].append(row)
+        for space_id, rows in by_space.items():
+            for start in range(0, len(rows), EVENTS_AT_ONCE):
+                await self._dispatch_to_space(space_id, rows[start : start + EVENTS_AT_ONCE])
+        # The last watcher may have left.
         if self.watcher_count:
             self._cursor = batch.cursor
+
+    async def _dispatch_to_space(self, space_id: int, rows: list[Transition]) -> None:
+        watchers = set(self._by_space.get(space_id, ()))
+        watchers.update(*(self._by_name.get((space_id, row.lock_name or ""), ()) for row in rows))
+        groups: defaultdict[Hashable, list[Watcher]] = defaultdict(list)
+        for watcher in watchers:
+            groups[watcher.frame_key].append(watcher)
+        encoded = [(row, encode_transition(row)) for row in rows] if watchers else []
+        until = time.monotonic() + DISPATCH_SECONDS
+        for group in groups.values():
+            if time.monotonic() > until:
+                await asyncio.sleep(0)
+                until = time.monotonic() + DISPATCH_SECONDS
+            frames, cursor = group[0].frames(encoded)
+            content = b"".join(frames)
+            for watcher in group:
+                if watcher in self._watchers.get(space_id, ()):
+                    watcher.send(content, cursor, events=len(frames))
+        await asyncio.sleep(0)
 
     async def _catch_up_in_turn(self, connection: AsyncConnection) -> bool:
         """True if a watcher is still catching up and can be sent more."""
@@ -140,9 +167,8 @@ class EventTail:
         batch = await run_async(connection, reading)
         if watcher not in self._catching_up:
             return
-        for row in batch.transitions:
-            if watcher.matches(row.lock_name or ""):
-                watcher.send_transition(row, encode_transition(row))
+        frames, cursor = watcher.frames((row, encode_transition(row)) for row in batch.transitions)
+        watcher.send(b"".join(frames), cursor, events=len(frames))
         watcher.advance(batch.cursor)
         # Removed and, if there is more to read, added again at the end.
         del self._catching_up[watcher]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -48,6 +49,7 @@ class Watcher:
     close_reason: CloseReason | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _pending: list[bytes] = field(default_factory=list)
+    _pending_events: int = 0
     _pending_bytes: int = 0
 
     def matches(self, name: str) -> bool:
@@ -62,18 +64,33 @@ class Watcher:
         """The client has got all that was read for it, so more can be read."""
         return not self._pending and self.close_reason is None
 
-    def send_transition(self, row: Transition, chunk: bytes) -> None:
-        """Does nothing if the event was sent before or is part of the snapshot."""
-        position, visibility = row.position, self.cursor.visibility
-        if position <= self.cursor.position:
-            return
-        if visibility is not NOTHING and position.commit_position >= visibility.xmax:
-            visibility = NOTHING
-        assert row.txid is not None
-        in_snapshot = visibility.shows(row.txid)
-        self.cursor = Cursor(row.at or row.now, position, row.timeline, visibility)
-        if not in_snapshot:
-            self._append(self._frame_with_id(chunk))
+    @property
+    def frame_key(self) -> Hashable:
+        """Watchers with an equal one get the same frames."""
+        run_names = None if self.run_names is None else tuple(self.run_names.items())
+        return self.name, self.prefix, self.token_prefixes, run_names, self.has_named_frames, self.cursor
+
+    def frames(self, rows: Iterable[tuple[Transition, bytes]]) -> tuple[list[bytes], Cursor]:
+        """Those of the events that this watcher is to be sent, and its cursor after them. Nothing for an event that was
+        sent before or is part of the snapshot."""
+        frames: list[bytes] = []
+        cursor = self.cursor
+        for row, chunk in rows:
+            position, visibility = row.position, cursor.visibility
+            if position <= cursor.position or not self.matches(row.lock_name or ""):
+                continue
+            if visibility is not NOTHING and position.commit_position >= visibility.xmax:
+                visibility = NOTHING
+            assert row.txid is not None
+            cursor = Cursor(row.at or row.now, position, row.timeline, visibility)
+            if not visibility.shows(row.txid):
+                frames.append(id_line(cursor) + self._frame(chunk))
+        return frames, cursor
+
+    def send(self, frames: bytes, cursor: Cursor, *, events: int) -> None:
+        self.cursor = cursor
+        if events:
+            self._append(frames, events=events)
 
     def send_ephemeral(self, chunk: bytes) -> None:
         """For what is not part of the history and cannot be resumed."""
@@ -92,15 +109,16 @@ class Watcher:
         self.ready.set()
 
     def take_pending(self) -> bytes:
-        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        pending = b"".join(self._pending)
+        self._forget_pending()
         self.ready.clear()
-        return b"".join(pending)
+        return pending
+
+    def _forget_pending(self) -> None:
+        self._pending, self._pending_events, self._pending_bytes = [], 0, 0
 
     def keepalive(self, cursor: Cursor) -> bytes:
         return id_line(cursor) + comment("no events")
-
-    def _frame_with_id(self, chunk: bytes) -> bytes:
-        return id_line(self.cursor) + self._frame(chunk)
 
     def _frame(self, chunk: bytes) -> bytes:
         for stored, short in (self.run_names or {}).items():
@@ -108,18 +126,19 @@ class Watcher:
             chunk = chunk.replace(b'"lock_name":"' + stored.encode(), b'"lock_name":"' + short.encode())
         return chunk if self.has_named_frames else without_name(chunk)
 
-    def _append(self, chunk: bytes) -> None:
+    def _append(self, chunk: bytes, *, events: int = 1) -> None:
         if self.close_reason is not None:
             return
         if (
-            len(self._pending) >= MAX_PENDING_EVENTS
+            self._pending_events + events > MAX_PENDING_EVENTS
             or self._pending_bytes + len(chunk) > MAX_PENDING_BYTES
             or not self.account.take(len(chunk))
         ):
             self.account.give_back(self._pending_bytes)
-            self._pending, self._pending_bytes = [], 0
+            self._forget_pending()
             self.close(CloseReason.SLOW)
             return
         self._pending.append(chunk)
+        self._pending_events += events
         self._pending_bytes += len(chunk)
         self.ready.set()

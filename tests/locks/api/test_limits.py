@@ -7,6 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from locks import token_format
+from locks.api.election_limits import ElectionLimits
 from locks.api.errors import ApiError
 from locks.api.limits import Buckets, Limits
 from locks.models import Event, Space
@@ -171,3 +172,24 @@ def test_a_request_for_many_names_counts_as_one_for_each(call, space, worker_tok
     refused = call("GET", "/whoami", token=worker_token)
     assert refused.status_code == 429
     assert 2_500 < refused.json()["retry_after_ms"] < 5_000
+
+
+def test_the_limits_of_elections_are_shared_with_the_other_servers() -> None:
+    limits = ElectionLimits(requests_per_minute=60, processes=1)
+    limits.check_request("192.0.2.1")
+    limits.share(4)
+    # A quarter of a minute's requests at once, and a few that come back meanwhile.
+    for address in ("192.0.2.1", "192.0.2.2"):
+        assert sum(_is_admitted(limits, address) for _ in range(60)) < 30
+    streams = [limits.admit_stream("192.0.2.1") for _ in range(2)]
+    with pytest.raises(ApiError):
+        limits.admit_stream("192.0.2.1")
+    assert len(streams) == 2
+
+
+def _is_admitted(limits: ElectionLimits, address: str) -> bool:
+    try:
+        limits.check_request(address)
+    except ApiError:
+        return False
+    return True

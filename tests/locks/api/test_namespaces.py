@@ -41,6 +41,21 @@ class TestAcquire:
             "issue:1", "agent-1", first["fencing_token"],
         )  # fmt: skip
 
+    def test_of_a_lease_outside_its_prefixes_a_token_learns_only_how_long_it_lasts(self, call, space):
+        bound = issue(space, "bound", "locks:read", "locks:write", prefixes=["path:src/own"])
+        names = {"names": ["path:src/own"]}
+        for held_name, owner, metadata in (("path:src", "", None), ("path:src/own/a", "agent-1", "m")):
+            lease = acquire(call, held_name, owner="agent-1", metadata="m")
+            held = call("POST", "/locks/path:src%2Fown/acquire", {}, token=bound).json()
+            assert (held["status"], held["owner"], held["metadata"]) == ("held", owner, metadata)
+            all_held = call("POST", "/locks/acquire-all", names, token=bound).json()
+            checked = call("POST", "/locks/check", names, token=bound).json()
+            for blockers in (held["blocked_by"], all_held["blocked_by"], checked["conflicts"][0]["blocked_by"]):
+                (blocker,) = blockers
+                assert (blocker["name"], blocker["owner"], blocker["metadata"]) == (held_name, owner, metadata)
+                assert blocker["expires_at"] == lease["expires_at"]
+            call("POST", f"/locks/{quote(held_name)}/release", {"lease_id": lease["lease_id"]})
+
     def test_a_plain_name_has_no_such_list(self, call):
         acquire(call, "deploy")
         assert "blocked_by" not in acquire(call, "deploy")

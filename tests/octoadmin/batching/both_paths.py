@@ -53,11 +53,11 @@ class Paths:
     async def acquire(self, name: str, **body: Any) -> Reply:
         return await self.call("POST", f"/locks/{name}/acquire", body or None)
 
-    def submit(self, name: str) -> "asyncio.Future[Any]":
+    def submit(self, name: str, *, space_id: int | None = None) -> "asyncio.Future[Any]":
         """An acquire that needs no connection to the server, so that the test decides when it arrives."""
         digest = hashlib.sha256(self.token.encode()).hexdigest()
         request = requests.Acquire(digest=digest, request_id=new_request_id(), name=name, owner=f"of {name}")
-        return self.batching.routes["acquire"].batcher.submit(request, never_disconnects)
+        return self.batching.routes["acquire"].batcher.submit(request, never_disconnects, space_id=space_id)
 
     async def until_waiting(self, count: int) -> list[BatchItem]:
         """The acquires that wait for the next batch, as soon as there are so many."""

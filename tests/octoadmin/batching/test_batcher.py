@@ -10,6 +10,7 @@ from django.db import connection
 
 from locks.models import Event, Lock, Space
 from octoadmin.batching import batcher, reconnecting
+from octoadmin.wsgi_bridge.threads import Overloaded
 from tests.conftest import issue
 from tests.fault_proxy import PostgresProxy
 from tests.octoadmin.batching.both_paths import TEST_SECONDS, Paths, counted, on_paths, row_locked, until_blocked
@@ -254,5 +255,25 @@ def test_a_single_request_is_not_delayed_and_a_batch_waits_for_its_size(worker_t
         assert {outcome.verdict for outcome in await asyncio.gather(*batch)} == {"acquired"}
         assert counted("octoadmin_batch_size_count", operation="acquire") == before + 1
         assert (await paths.acquire("alone")).json["status"] == "acquired"
+
+    on_paths(worker_token, scenario)
+
+
+def test_a_request_is_in_the_next_batch_however_many_another_space_has_sent(
+    worker_token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batcher, "MAX_BATCH_SIZE", 4)
+    monkeypatch.setattr(batcher, "MAX_WAITING", 20)
+
+    async def scenario(paths: Paths) -> None:
+        paths.delay_batch(22)
+        flood = [paths.submit(f"flood-{n}", space_id=1) for n in range(20)]
+        with pytest.raises(Overloaded):
+            paths.submit("flood-20", space_id=1)
+        # The queue is full, but not for another space.
+        others = [paths.submit(f"other-{n}", space_id=2) for n in range(2)]
+        assert {outcome.verdict for outcome in await asyncio.gather(*others)} == {"acquired"}
+        assert sum(each.done() for each in flood) < 20
+        assert {outcome.verdict for outcome in await asyncio.gather(*flood)} == {"acquired"}
 
     on_paths(worker_token, scenario)

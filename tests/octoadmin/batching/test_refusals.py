@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from whitenoise.middleware import WhiteNoiseMiddleware
 
 from locks.api.limits import limits
 from locks.models import Space
@@ -96,3 +97,20 @@ def test_what_needs_no_token_is_left_to_django(committed: None) -> None:
     limits.reset()
     on_paths("", scenario)
     limits.reset()
+
+
+def test_a_refusal_of_a_view_for_the_first_time_builds_no_middleware(
+    committed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """WhiteNoise's reads all static files, and the event loop would stand still meanwhile."""
+
+    def build(*_: object) -> None:
+        raise AssertionError
+
+    async def scenario(paths: Paths) -> None:
+        refusals._headers.cache_clear()
+        monkeypatch.setattr(WhiteNoiseMiddleware, "__init__", build)
+        assert (await ask(paths.port, "GET", "/whoami", [HOST])).status == 401
+
+    limits.reset()
+    on_paths("", scenario)

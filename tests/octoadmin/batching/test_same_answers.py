@@ -60,6 +60,7 @@ class Side:
             body = body.replace(f"lease:{place}:".encode(), lease.encode())
         for key, session in self.sessions.items():
             body = body.replace(f"session:{key}:".encode(), session.encode())
+            path = path.replace(f"session:{key}:", session)
         fields = [HOST, *headers]
         if token is not None:
             fields.append((b"authorization", self.tokens.get(token, token).encode()))
@@ -86,6 +87,8 @@ class Side:
                 return key, self._place(self.fencing_tokens, value)
             case "holder_id" if value is not None:
                 return key, self._place(self.holders, value)
+            case "session_id" if value != "…":
+                return key, list(self.sessions.values()).index(value)
             case "request_id":
                 return key, "an id"
             case "retry_after_ms" | "renew_after_ms":
@@ -182,6 +185,13 @@ COURSE = [
     {"path": "/locks/shut/acquire", "body": b'{"lock_delay_seconds":60}', "key": b"k10"},
     {"path": "/locks/shut/release", "body": b'{"lease_id":"lease:last:"}'},
     {"path": "/locks/shut/acquire", "body": b""},
+    *(
+        {"path": f"/sessions/{session}/keepalive", "body": body, "token": token}
+        for session in ("session:live:", "session:over:", "3f8e4a4c-6b5c-4ca8-9a8f-0f6ea4f4d9a5", "x", "%30", "")
+        for body in (b"", b"{}", b"{")
+        for token in ("worker", "reader", "bound", "Bearer wrong")
+    ),
+    {"path": "/locks/kept/keepalive", "body": b""},
 ]
 # What a table of its own says about each of them; here it matters only that both paths say the same.
 BAD_INPUT = [

@@ -205,6 +205,17 @@ BEGIN
 END
 $$;
 
+-- `blocked_by` as a token with these prefixes may read it: of a name outside them, only that it is held, and until when.
+CREATE FUNCTION octo_readable_leases(blocked_by jsonb, prefixes text[]) RETURNS jsonb LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN blocked_by IS NULL OR cardinality(prefixes) = 0 THEN blocked_by ELSE (
+        SELECT coalesce(jsonb_agg(
+            CASE WHEN octo_name_matches_prefixes(lease ->> 'name', prefixes) THEN lease
+                 ELSE lease || '{"owner": "", "metadata": null}' END
+            ORDER BY index), '[]')
+        FROM jsonb_array_elements(blocked_by) WITH ORDINALITY AS blocking (lease, index)
+    ) END
+$$;
+
 -- Of these names, those that cannot be acquired now because another name overlaps: `held`, or `needs_handover` if a lease
 -- that overlaps is over but not ended. Takes the guard.
 CREATE FUNCTION octo_blocked_names(space bigint, namespaces jsonb, names text[]) RETURNS jsonb LANGUAGE plpgsql VOLATILE AS $$
