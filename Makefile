@@ -1,4 +1,4 @@
-# up · test · coverage · check · bench · torture · failover · docs · dist: each sets up what it needs; only Python 3.11 or newer and
+# up · test · coverage · check · bench · torture · failover · docs · dist · try: each sets up what it needs; only Python 3.11 or newer and
 # make are required.
 
 # An interpreter compiled without optimisations, as pyenv does by default, needs a third more CPU per claim. If python3 is one,
@@ -16,7 +16,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 
-.PHONY: up test tests coverage check audit format bench torture failover docs dist clean
+.PHONY: up test tests coverage check audit format bench torture failover docs dist try clean
 .DEFAULT_GOAL := up
 
 up: $(VENV)/.runtime
@@ -99,6 +99,7 @@ bench: $(VENV)/.development
 
 # The documentation, served at /help/. Every warning is an error: a link without a target, a page in no table of contents.
 docs: $(VENV)/.development
+	@rm -rf build/help
 	@$(CHECK)/python -m sphinx --quiet --fresh-env --fail-on-warning --builder html --doctree-dir $(VENV)/doctrees docs build/help
 	@echo "Built build/help/index.html."
 
@@ -106,13 +107,13 @@ docs: $(VENV)/.development
 torture: $(VENV)/.development
 	@$(BIN)/python -m tests.torture
 
-# Both wheels, the locked dependencies with their hashes, and a bill of materials of each wheel (CycloneDX).
+# Both wheels, the server's with the documentation, the locked dependencies with their hashes, and a bill of materials of each wheel (CycloneDX).
 DIST ?= dist
 EXPORT := export --quiet --frozen --no-emit-project --no-header
 SERVER := --no-default-groups --all-extras --no-emit-local
 BILL := --format cyclonedx1.5 --output-file
 
-dist: $(VENV)/.development
+dist: docs
 	@rm -rf $(DIST)
 	@$(BIN)/hatchling build --target wheel --directory $(DIST) > /dev/null
 	@$(BIN)/uv build --quiet --wheel --out-dir $(DIST) client
@@ -120,6 +121,10 @@ dist: $(VENV)/.development
 	@$(BIN)/uv $(EXPORT) $(SERVER) $(BILL) $(DIST)/octoadmin.cdx.json
 	@$(BIN)/uv $(EXPORT) --only-group client $(BILL) $(DIST)/octo.cdx.json
 	@ls $(DIST)
+
+# What an operator does, from the wheels of the last release to a restored backup; see deploy/try.py.
+try: $(VENV)/.development
+	@$(BIN)/python deploy/try.py --venv $(VENV) $(TRY_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
@@ -137,5 +142,5 @@ $(VENV)/.runtime: $(BIN)/uv pyproject.toml uv.lock client/pyproject.toml
 	@touch $@
 
 $(VENV)/.development: $(BIN)/uv pyproject.toml uv.lock client/pyproject.toml
-	@$(BIN)/uv sync --quiet --frozen --inexact
+	@$(BIN)/uv sync --quiet --frozen --inexact --all-extras
 	@touch $@ $(VENV)/.runtime

@@ -60,6 +60,7 @@ def http(schema: dict[str, Any]) -> str:
         "# The HTTP API",
         "",
         "Every path, with its parameters, bodies and errors, from `/openapi.json`. `/docs` lets you try requests.",
+        "[Errors](../errors.md) explains the codes, [limits](limits.md) lists all limits.",
         "",
     ]
     by_tag: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
@@ -72,6 +73,80 @@ def http(schema: dict[str, Any]) -> str:
         for method, path, operation in operations:
             lines += _operation(schema, method, path, operation)
     return "\n".join(lines)
+
+
+def limits() -> str:
+    """From the constants of the code and the fields of a space."""
+    from django.conf import settings
+
+    from locks.api import acl, lease_options, limits, parsing, schemas
+    from locks.api.views import bulk, watch
+    from locks.engine import names
+    from locks.events.history import export
+    from locks.models import Space
+    from locks.models.session import MAX_SESSION_SECONDS, MIN_SESSION_SECONDS
+    from locks.models.space import MAX_METADATA, MAX_TTL_SECONDS
+    from locks.runs import kv, kv_paths
+    from locks.services import webhooks
+
+    chosen = [
+        field for field in Space._meta.get_fields() if field.name.startswith(("max_", "default_ttl", "requests_per"))
+    ]
+    fixed = {
+        "length of a lock name, in bytes": names.MAX_NAME_BYTES,
+        "TTL that a space can allow, in seconds": MAX_TTL_SECONDS,
+        "length of metadata that a space can allow, in characters": MAX_METADATA,
+        "`wait_seconds`": schemas.MAX_WAIT_SECONDS,
+        "`lock_delay_seconds`": schemas.MAX_LOCK_DELAY_SECONDS,
+        "TTL of a session, in seconds": f"{MIN_SESSION_SECONDS} to {MAX_SESSION_SECONDS:,}",
+        "length of an `Idempotency-Key`": lease_options.MAX_KEY,
+        "entries of an access list": acl.MAX_PRINCIPALS,
+        "body of a request, in bytes": parsing.MAX_BODY,
+        "body of a request for several names, in bytes": parsing.MAX_BULK_BODY,
+        "locks of a list without pages": bulk.MAX_UNPAGED,
+        "requests of a token in a second, unless the space has its own": settings.REQUESTS_PER_SECOND,
+        "requests of all tokens of a space together": f"{limits.SPACE_FACTOR} times those of one token",
+        "wrong tokens of an address in a minute": settings.FAILED_AUTHENTICATIONS_PER_MINUTE,
+        "watch streams of a server process": watch.MAX_WATCHERS,
+        "watch streams of a space in a server process": watch.MAX_WATCHERS_PER_SPACE,
+        "exports at the same time: user or token, space, process": " / ".join(
+            str(each) for each in (export.MAX_EXPORTS_PER_ACTOR, export.MAX_EXPORTS_PER_SPACE, export.MAX_EXPORTS)
+        ),
+        "webhooks of a space": webhooks.MAX_WEBHOOKS_PER_SPACE,
+        "a value in the store of a run, in bytes": kv.MAX_VALUE_BYTES,
+        "the store of a layer, in bytes": kv.MAX_LAYER_BYTES,
+        "entries in the store of a layer": kv.MAX_LAYER_KEYS,
+        "a path in the store, in bytes": kv_paths.MAX_PATH_BYTES,
+    }
+    return "\n".join(
+        [
+            "# Limits",
+            "",
+            "What exceeds a limit is refused with an [error](../errors.md).",
+            "[The HTTP API](http.md) has the limits of single fields.",
+            "",
+            "## Of a space",
+            "",
+            "Admins of the team change them on the page *Team*.",
+            "",
+            "| limit | default | meaning |",
+            "|---|---:|---|",
+            *(f"| `{each.name}` | {_number(each.default)} | {_cell(each.help_text)} |" for each in chosen),
+            "",
+            "## Of every installation",
+            "",
+            "The rates are settings: see [configuration](../configuration.md).",
+            "",
+            "| limit | value |",
+            "|---|---:|",
+            *(f"| {name} | {_number(value)} |" for name, value in fixed.items()),
+            "",
+        ]
+    )
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else (str(value) if isinstance(value, str) else "none")
 
 
 def _operation(schema: dict[str, Any], method: str, path: str, operation: dict[str, Any]) -> Iterator[str]:
@@ -124,6 +199,8 @@ def _type(schema: dict[str, Any], field: dict[str, Any]) -> str:
     for union in ("oneOf", "anyOf"):
         if union in field:
             return " or ".join(_type(schema, one) for one in field[union])
+    if "enum" in field:
+        return " or ".join(f"`{value}`" for value in field["enum"])
     kind = field.get("type", "any")
     if isinstance(kind, list):
         kind = " or ".join(kind)
@@ -196,7 +273,7 @@ def on_source_read(app: Any, name: str, source: list[str]) -> None:
 
 def generate(_app: Any) -> None:
     GENERATED.mkdir(exist_ok=True)
-    pages = {"command-line": command_line(), "http": http(_schema())}
+    pages = {"command-line": command_line(), "http": http(_schema()), "limits": limits()}
     for path, name in _BESIDE.items():
         pages[name] = link_to_repository(PROJECT / path, (PROJECT / path).read_text())
     for name, text in pages.items():

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from importlib import import_module
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import django
 
@@ -30,6 +30,9 @@ from octoadmin.monitoring import worker_watch  # noqa: E402
 from octoadmin.run.preload import preload  # noqa: E402
 from octoadmin.wsgi_bridge.bridge import STOP_SECONDS, WSGIBridge  # noqa: E402
 
+if TYPE_CHECKING:
+    from octoadmin.http.tracing import TracedApplication
+
 # How long a thread that computes can keep the event loop waiting, each time the loop has something to do. Python's
 # default of 5 ms would add up to much of the time of a renewal while others make pages.
 SWITCH_SECONDS = 0.0005
@@ -44,10 +47,26 @@ api = batching if settings.BATCHING else bridge
 mcp = create_mcp_endpoint(api)
 
 
+async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
+    await (mcp if mcp and scope["path"] == "/mcp" else api)(scope, receive, send)
+
+
+def _create_traced_application() -> "TracedApplication | None":
+    """None, and nothing of OpenTelemetry is imported, unless an endpoint is set."""
+    if not settings.TRACING:
+        return None
+    from octoadmin.http.tracing import TracedApplication
+
+    return TracedApplication(_serve)
+
+
+traced = _create_traced_application()
+
+
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     match scope["type"]:
         case "http":
-            await (mcp if mcp and scope["path"] == "/mcp" else api)(scope, receive, send)
+            await (traced or _serve)(scope, receive, send)
         case "lifespan":
             await _lifespan(receive, send)
         case "websocket":
@@ -70,11 +89,15 @@ async def _lifespan(receive: Receive, send: Send) -> None:
                 bridge.start()
                 usage_flusher.start()
                 worker_watch.start()
+                if traced:
+                    traced.start()
                 server_processes.set(1)
                 _on_stop_signal(_end_long_requests)
                 await send({"type": "lifespan.startup.complete"})
             case "lifespan.shutdown":
                 await _stop()
+                if traced:
+                    traced.stop()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 

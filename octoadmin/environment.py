@@ -7,6 +7,7 @@ set. A test compares the table in docs/configuration.md with the fields below.
 import os
 import secrets
 from functools import cache
+from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated, Literal
@@ -170,6 +171,12 @@ class Environment(SignInEnvironment):
         description="How many rooms an address may create, and campaigns it may make, in a minute; ten times as many "
         "in all. All processes of all servers on the database share both evenly.",
     )
+    otel_exporter_otlp_endpoint: str = Field(
+        "",
+        description="Address of an OpenTelemetry collector, as `http://127.0.0.1:4318`. Set: each request is a span "
+        "([operation](operation.md#traces)). Needs the extra `otel`.",
+    )
+    otel_service_name: str = Field("octoadmin", description="The name of this service in traces.")
     debug: bool = Field(False, description="Django's debug mode. Never on a machine that others can reach.")
 
     @field_validator("database_url")
@@ -182,6 +189,13 @@ class Environment(SignInEnvironment):
                 # Its message would quote the password.
                 raise ValueError("cannot be read; expected postgresql://user:password@host:5432/name") from None
         return url
+
+    @field_validator("otel_exporter_otlp_endpoint")
+    @classmethod
+    def _installed_exporter(cls, endpoint: str) -> str:
+        if endpoint and not _has_exporter():
+            raise ValueError("needs the packages of OpenTelemetry: pip install 'octoadmin[otel]'")
+        return endpoint
 
     @field_validator("secret_key")
     @classmethod
@@ -240,6 +254,13 @@ class Environment(SignInEnvironment):
                 f"SECRET_KEY: the one kept in {path} is damaged. Remove the file to get a new one."
             )
         return kept
+
+
+def _has_exporter() -> bool:
+    try:
+        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:  # not even its parent
+        return False
 
 
 def _kept_secret(path: Path) -> str:

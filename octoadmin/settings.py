@@ -54,6 +54,11 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     "octoadmin.http.middleware.EncodedSlashMiddleware",
 ]
+TRACING = bool(ENVIRONMENT.otel_exporter_otlp_endpoint)
+OTEL_SERVICE_NAME = ENVIRONMENT.otel_service_name
+if TRACING:
+    # The outermost one stays in front.
+    MIDDLEWARE.insert(1, "octoadmin.http.tracing.TracingMiddleware")
 ROOT_URLCONF = "octoadmin.urls"
 TEMPLATES = [
     {

@@ -126,6 +126,7 @@ def test_the_image_contains_what_the_wheel_is_built_from() -> None:
     build = tomllib.loads((PROJECT_DIR / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     dockerfile = (DEPLOY / "Dockerfile").read_text()
     ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
-    for source in (*build["packages"], *build["force-include"]):
+    assert "sphinx --quiet --fail-on-warning --builder html --doctree-dir /tmp/doctrees docs build/help" in dockerfile
+    for source in (*build["packages"], "docs", *(build["force-include"].keys() - {"build/help"})):
         assert f"COPY {source} {source}" in dockerfile
         assert f"!{source}" in ignored

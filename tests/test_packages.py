@@ -121,6 +121,11 @@ def test_octoadmin_serves_pages_and_octo_takes_a_lock(installed: Installed, serv
     assert page.status == 200
     assert styles
     assert [api.call("GET", path).status for path in styles] == [200] * len(styles)
+
+    documentation = api.call("GET", "/help/index.html")
+    assert documentation.status == 200
+    assert b"generated/http.html" in documentation.content
+    assert api.call("GET", "/help/generated/http.html").status == 200
     api.close()
 
     other = installed.run("octoadmin", "issue-token", "--name", "second", "--quiet").strip()

@@ -37,6 +37,16 @@ class OctoError(Exception):
 
     code = "error"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Celery, multiprocessing and others pickle exceptions; these have arguments by keyword."""
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(kind: type[OctoError], arguments: tuple[Any, ...], state: dict[str, Any]) -> OctoError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(state)
+    return error
+
 
 class ConfigurationError(OctoError):
     """The address or the token cannot be used; the message says what to do."""

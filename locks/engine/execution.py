@@ -19,6 +19,7 @@ from locks.engine.operations import Operation
 from locks.engine.statements import Statement
 from locks.engine.verdicts import DENIES_A_LEASE, PROVES_A_WRITE
 from locks.postgresql.connections import AnyConnection, AsyncConnection, is_stale
+from locks.tracing import traced
 
 Result = TypeVar("Result")
 
@@ -35,7 +36,8 @@ def run(operation: Operation[Result]) -> Result:
     try:
         statement, parameters = next(operation)
         while True:
-            statement, parameters = operation.send(_execute(statement, parameters))
+            rows = traced(statement.name, _execute, statement, parameters)
+            statement, parameters = operation.send(rows)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # StopIteration is not generic
 

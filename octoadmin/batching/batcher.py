@@ -23,6 +23,7 @@ from typing import Any
 import psycopg
 import structlog
 
+from locks import tracing
 from locks.async_responses import Receive, wait_for_disconnect
 from locks.engine.execution import Unavailable, run_async
 from locks.engine.operations import resolve_handovers, run_round
@@ -60,7 +61,7 @@ class Failed(Exception):
 class BatchItem:
     """A request that waits for its result. `receive` tells when its client disconnects."""
 
-    __slots__ = ("disconnect", "receive", "request", "result", "rounds", "space_id", "submitted_at")
+    __slots__ = ("disconnect", "receive", "request", "result", "rounds", "space_id", "span", "submitted_at")
 
     def __init__(
         self, request: Caller, receive: Receive, loop: asyncio.AbstractEventLoop, space_id: int | None
@@ -72,6 +73,7 @@ class BatchItem:
         self.rounds = 0
         self.submitted_at = loop.time()
         self.disconnect: asyncio.Task[None] | None = None
+        self.span = None if tracing.tracer is None else tracing.tracer.current()
 
     def watch_client(self) -> None:
         """Only for requests that wait for long: most have their result before a client could leave."""
@@ -148,7 +150,10 @@ class Batcher:
                 worker.batch = batch
                 started = time.perf_counter()
                 await self._run(worker, loop)
-                self._seconds.observe(time.perf_counter() - started)
+                seconds = time.perf_counter() - started
+                self._seconds.observe(seconds)
+                if tracing.tracer is not None:
+                    tracing.tracer.record_batch(self._operation, [item.span for item in batch], seconds=seconds)
                 # Responses are sent, and requests that have arrived join the next batch.
                 await asyncio.sleep(0)
         finally:

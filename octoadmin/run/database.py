@@ -120,6 +120,7 @@ def check_database(url: str) -> None:
     try:
         with psycopg.connect(url, connect_timeout=5) as server:
             version = server.info.server_version // 10000
+            encoding = server.info.parameter_status("server_encoding")
     except psycopg.Error as error:
         reason = " ".join(str(error).split())
         if password := conninfo_to_dict(url).get("password"):
@@ -135,6 +136,11 @@ def check_database(url: str) -> None:
         raise CannotStart(
             f"The database that DATABASE_URL names is PostgreSQL {version}; "
             f"Octoadmin needs {MIN_VERSION} or newer. Set DATABASE_URL to a newer server."
+        )
+    if encoding != "UTF8":
+        raise CannotStart(
+            f"The database that DATABASE_URL names has the encoding {encoding}; Octoadmin needs UTF8. Create one with: "
+            "CREATE DATABASE octoadmin ENCODING 'UTF8' TEMPLATE template0"
         )
 
 

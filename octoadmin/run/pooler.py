@@ -17,6 +17,8 @@ MESSAGE = (
     "statements and settings of one request would be used for another. Set pool_mode = session, or connect to "
     "PostgreSQL or haproxy directly; or set OCTO_PREPARED_STATEMENTS=0, which works with it and is slower."
 )
+# Compared by the server: psycopg returns text of a database without an encoding as bytes.
+_CHECK = "SELECT current_setting('octoadmin.pooler_check', true) = %s, pg_backend_pid()"
 
 
 def is_transaction_pooler(url: str) -> bool:
@@ -37,8 +39,8 @@ def _differs(first: psycopg.Connection, second: psycopg.Connection) -> bool:
     first.execute("SELECT set_config('octoadmin.pooler_check', %s, false)", [mark])
     backend = first.execute("SELECT pg_backend_pid()").fetchone()
     with second.transaction():
-        found = second.execute("SELECT current_setting('octoadmin.pooler_check', true), pg_backend_pid()").fetchone()
-        if found is None or found[0] == mark or found[1:] == backend:
+        found = second.execute(_CHECK, [mark]).fetchone()
+        if found is None or found[0] or found[1:] == backend:
             return True
-        again = first.execute("SELECT current_setting('octoadmin.pooler_check', true), pg_backend_pid()").fetchone()
-        return again is None or again[0] != mark or again[1:] != backend
+        again = first.execute(_CHECK, [mark]).fetchone()
+        return again is None or not again[0] or again[1:] != backend

@@ -1,4 +1,4 @@
-"""Backup and restore, as docs/high-availability.md describes them: to a moment, and from a dump."""
+"""Backup and restore, with the commands of docs/backup.md: to a moment, and from a dump."""
 
 import os
 import re
@@ -18,14 +18,28 @@ pytestmark = pytest.mark.timeout(240)
 TTL = {"ttl_seconds": 3600}
 
 
-# As in docs/high-availability.md.
-GUIDE = (PROJECT_DIR / "docs/high-availability.md").read_text()
-SET_READERS = re.findall(r"^UPDATE .*?;$", GUIDE, re.MULTILINE | re.DOTALL)
+GUIDE = (PROJECT_DIR / "docs/backup.md").read_text()
+BACK_UP, RESTORE, MOVE = re.findall(r"^```sh\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
 
 
-def run_as_owner(node: Node, *command: str | Path) -> None:
+def run_guide(commands: str, node: Node, directory: Path, **variables: str | Path) -> None:
+    """As the account of PostgreSQL."""
     identity = _identity(_account_for(node.cluster.directory))
-    subprocess.run(command, check=True, capture_output=True, **identity)
+    environment = {
+        "PATH": f"{BINARIES}:{os.environ['PATH']}",
+        **{name: str(value) for name, value in variables.items()},
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail"],
+        input=f"cd {directory}\n{commands}", env=environment, capture_output=True, text=True, check=False, **identity,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def owned_directory(node: Node, path: Path) -> Path:
+    path.mkdir()
+    os.chown(path, node.cluster.directory.stat().st_uid, -1)
+    return path
 
 
 def manage(url: str, *arguments: str) -> str:
@@ -43,32 +57,29 @@ def acquire(api: Api, name: str) -> dict:
 
 def test_a_base_backup_and_the_log_restore_a_moment():
     with primary() as node:
-        archive = node.directory / "archive"
-        archive.mkdir()
-        os.chown(archive, node.cluster.directory.stat().st_uid, -1)
+        backups = owned_directory(node, node.directory / "backups")
+        owned_directory(node, backups / "log")
         node.stop()
-        node.settings |= {"archive_mode": "on", "archive_command": f"cp %p {archive}/%f"}
+        archive = re.search(r"^archive_command = '(.+)'$", GUIDE, re.MULTILINE)
+        assert archive
+        node.settings |= {"archive_mode": "on", "archive_command": archive[1].replace("/backups", str(backups))}
         node.start()
         token = create_space(node.url)
         with running_server(node.url) as server:
             api = server.api(token)
             before = acquire(api, "before-the-backup")
-            restored = node.create_standby(node.directory.parent / "restored")
+            replication = f"host={node.cluster.socket_dir} user={SUPERUSER}"
+            run_guide(BACK_UP, node, backups, BACKUPS=backups, REPLICATION_URL=replication)
             kept = acquire(api, "before-the-moment")
-            node.execute("SELECT pg_create_restore_point('moment')")
+            ((moment,),) = node.execute("SELECT clock_timestamp()::text")
             lost = acquire(api, "after-the-moment")
             assert api.call("POST", "/locks/before-the-moment/release", {"lease_id": kept["lease_id"]}).status == 200
             watch = EventStream(server.port, "/watch", token).connect()
             assert next(watch.events()).event == "snapshot"
             node.execute("SELECT pg_switch_wal()")
         node.stop()
-        (restored.cluster.directory / "standby.signal").unlink()
-        (restored.cluster.directory / "recovery.signal").touch()
-        os.chown(restored.cluster.directory / "recovery.signal", node.cluster.directory.stat().st_uid, -1)
-        restored.settings |= {
-            "restore_command": f"cp {archive}/%f %p", "recovery_target_name": "moment",
-            "recovery_target_action": "promote", "primary_conninfo": "",
-        }  # fmt: skip
+        restored = Node(owned_directory(node, node.directory.parent / "restored"))
+        run_guide(RESTORE, node, backups, BACKUPS=backups, RESTORED=restored.cluster.directory, MOMENT=moment)
         restored.start()
         try:
             restored.wait_primary()
@@ -100,20 +111,8 @@ def test_a_dump_can_be_loaded_into_a_new_server():
             watch = EventStream(server.port, "/watch", token).connect()
             assert next(watch.events()).event == "snapshot"
         roll_up(old)
-        dump = old.directory / "dump"
-        dump.mkdir()
-        os.chown(dump, old.cluster.directory.stat().st_uid, -1)
-        database = ("--username", SUPERUSER, "--host")
-        run_as_owner(
-            old, BINARIES / "pg_dump", *database, str(old.cluster.socket_dir), "--format", "custom",
-            "--file", dump / "octoadmin", "octoadmin",
-        )  # fmt: skip
-        run_as_owner(
-            new, BINARIES / "pg_restore", *database, str(new.cluster.socket_dir), "--dbname", "octoadmin",
-            dump / "octoadmin",
-        )  # fmt: skip
-        for statement in SET_READERS:
-            new.execute(statement)
+        dump = owned_directory(old, old.directory / "dump")
+        run_guide(MOVE, old, dump, DATABASE_URL=old.url, NEW_DATABASE_URL=new.url)
         with running_server(new.url) as server:
             api = server.api(token)
             assert api.call("POST", "/locks/deploy/renew", {"lease_id": lease["lease_id"]}).status == 200
