@@ -5,9 +5,9 @@ from datetime import datetime
 
 from locks.dashboard.access import annotate_stuck, visible_spaces
 from locks.dashboard.now.queries import Counters, counters
-from locks.dashboard.system.background_checks import problems
 from locks.models import Space, User
 from locks.system_state.counters import counters as system_counters
+from locks.system_state.health import unhealthy_parts
 
 MAX_SPACES = 200
 
@@ -45,6 +45,6 @@ def overview(user: User) -> Overview:
     return Overview(
         rows=[SpaceRow(space=space, counters=counted[space.pk]) for space in spaces[:MAX_SPACES]],
         has_more=len(spaces) > MAX_SPACES,
-        system_problems=problems(system),
+        system_problems=len(unhealthy_parts(system)),
         now=system.server_time,
     )

@@ -6,14 +6,6 @@ SHELL = 5
 SAVED = SHELL + 1
 
 QUERY_COUNTS = {
-    "now": SHELL + 4,  # the list, why some are stuck, the counters, the grant rate
-    "now, filtered": SHELL + 4,
-    "now, filtered, many pages": SHELL + 5,  # the total
-    "now, rows open": SHELL + 7,  # their last events, their queues, their holders
-    "now, in groups": SHELL + 4,
-    "now, refreshed": SHELL + 3,  # no switcher
-    "owners": SHELL + 1,
-    "owners, rows open": SHELL + 2,  # their locks
     # Its tokens and sessions, locks, waits, ended holds, its last acquire, the client and the token of that.
     "owner": SHELL + 7,
     "timeline": SHELL + 3,  # the clock, the ended holds, those that go on
@@ -21,7 +13,7 @@ QUERY_COUNTS = {
     "now": SAVED + 4,  # the list, why some are stuck, the counters, the grant rate
     "now, filtered": SAVED + 4,
     "now, filtered, many pages": SAVED + 5,  # the total
-    "now, rows open": SAVED + 7,  # their last events, their queues, their notes
+    "now, rows open": SAVED + 8,  # their last events, their queues, their holders, their notes
     "now, in groups": SAVED + 4,
     "now, refreshed": SHELL + 3,  # no switcher
     "owners": SAVED + 1,
@@ -34,8 +26,7 @@ QUERY_COUNTS = {
     "bulk releases": SHELL + 1,
     "bulk release, prepared": SHELL + 3,  # the batch, by owner, its first locks
     "bulk release, running": SHELL + 4,  # the batch, the progress, the results, whether a worker is alive
-    "lock": SHELL + 5,  # the lock, its holder, why it is stuck, the timeline's holds, the listed holds
-    "lock": SHELL + 5,  # the lock, why it is stuck, its note, the timeline's holds, the listed holds
+    "lock": SHELL + 6,  # the lock, its holder, why it is stuck, its note, the timeline's holds, the listed holds
     "contention": SHELL + 3,  # the counts, the durations, the names
     "activity": SAVED + 1,
     "activity, filtered by token": SAVED + 2,  # the token
@@ -43,7 +34,6 @@ QUERY_COUNTS = {
     "event": SHELL + 2,  # its token
     "connect": SHELL + 1,
     "system": SHELL + 1,  # the count of this space
-    "force-release": SHELL + 1,
     "freeze": SHELL + 2,  # held and free names that it would touch
     "reserve": SHELL + 1,
     "reserve a name": SHELL,

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('locks', '0016_notes_and_release_requests'),
+        ('locks', '0015_notes_and_release_requests'),
     ]
 
     operations = [

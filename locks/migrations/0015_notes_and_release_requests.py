@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('locks', '0015_tokens_by_name'),
+        ('locks', '0014_tokens_by_name'),
     ]
 
     operations = [

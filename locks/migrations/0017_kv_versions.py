@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('locks', '0009_runs'),
+        ('locks', '0016_space_roles_and_preferences'),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('locks', '0009_runs'),
+        ('locks', '0010_alerts'),
     ]
 
     operations = [

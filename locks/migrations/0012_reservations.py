@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('locks', '0012_freezes'),
+        ('locks', '0011_freezes'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('locks', '0009_runs'),
+        ('locks', '0013_token_clients'),
     ]
 
     operations = [
