@@ -18,6 +18,8 @@ from locks.admin.accounts import PersonAdmin
 from locks.admin.force_release import force_release_action
 from locks.admin.lists import EventKindFilter, LockStateFilter, PrefixSearchAdmin, ReadOnlyAdmin, in_any_space
 from locks.models import (
+    Alert,
+    AlertRule,
     BrowserSession,
     BulkRelease,
     BulkReleaseItem,
@@ -283,6 +285,29 @@ class WebhookAdmin(ReadOnlyAdmin):
     list_select_related = ("space__team",)
     search_fields = ("public_id__exact", "url__contains")
     exclude = ("secret", "previous_secret")
+
+
+@admin.register(AlertRule)
+class AlertRuleAdmin(ReadOnlyAdmin):
+    list_display = (
+        "name",
+        "webhook",
+        "transport",
+        "min_minutes",
+        "token_days",
+        "quiet_from",
+        "quiet_until",
+        "quiet_zone",
+    )
+    list_select_related = ("webhook",)
+
+
+@admin.register(Alert)
+class AlertAdmin(ReadOnlyAdmin):
+    list_display = ("kind", "subject", "space", "opened_at", "absent_since", "closed_at")
+    list_select_related = ("space__team",)
+    list_filter = ("kind",)
+    ordering = ("-id",)
 
 
 @admin.register(Delivery)
