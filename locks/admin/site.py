@@ -38,6 +38,7 @@ from locks.models import (
     TaskRun,
     Team,
     Token,
+    TokenClient,
     User,
     Waiter,
     Webhook,
@@ -228,6 +229,13 @@ class BulkReleaseItemAdmin(ReadOnlyAdmin):
 class SnoozeAdmin(ReadOnlyAdmin):
     list_display = ("lock_name", "space", "fencing_token", "until", "person_name", "note")
     list_select_related = ("space__team",)
+    ordering = ("-id",)
+
+
+@admin.register(TokenClient)
+class TokenClientAdmin(ReadOnlyAdmin):
+    list_display = ("token", "address", "user_agent", "last_used_at")
+    list_select_related = ("token",)
     ordering = ("-id",)
 
 
