@@ -45,6 +45,7 @@ from locks.models import (
     TaskRun,
     Team,
     Token,
+    TokenClient,
     User,
     Waiter,
     Webhook,
@@ -270,6 +271,13 @@ class SavedFilterAdmin(ReadOnlyAdmin):
 class SpaceRoleAdmin(ReadOnlyAdmin):
     list_display = ("membership", "space", "role")
     list_select_related = ("membership__user", "membership__team", "space__team")
+    ordering = ("-id",)
+
+
+@admin.register(TokenClient)
+class TokenClientAdmin(ReadOnlyAdmin):
+    list_display = ("token", "address", "user_agent", "last_used_at")
+    list_select_related = ("token",)
     ordering = ("-id",)
 
 

@@ -15,7 +15,7 @@ _RECORD = (Path(__file__).parent / "sql" / "record_token_client.sql").read_text(
 
 
 def record(*, digest: bytes, address: str, user_agent: str) -> None:
-    parameters = {
+    parameters: dict[str, bytes | str | int] = {
         "digest": digest, "address": address, "user_agent": user_agent.replace("\0", "")[:MAX_USER_AGENT],
         "others": MAX_CLIENTS - 1,
     }  # fmt: skip

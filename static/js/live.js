@@ -37,7 +37,9 @@ if (live) {
   const content = () => document.getElementById("live-content")
   const list = () => content()?.querySelector("[data-row]")?.parentElement
   const isHovered = () => canHover.matches && list()?.matches(":hover")
-  const keepsOrder = () => isHovered() || list()?.contains(document.activeElement)
+  // A tree is always in the order of its names.
+  const isTree = () => list()?.querySelector(":scope > .folder")
+  const keepsOrder = () => !isTree() && (isHovered() || list()?.contains(document.activeElement))
   // Rows of a group cannot keep their order when it changes, so they wait.
   const isBusy = () =>
     paused || document.querySelector("dialog[open]") || content()?.querySelector("input:checked") ||

@@ -43,7 +43,7 @@ def test_now_is_filtered_sorted_grouped_and_selected_by_clicks(page: Page, api: 
     expect(page.get_by_text("No active lock matches")).to_be_visible()
     expect(page.get_by_label("State")).to_have_value("overdue")
     page.get_by_role("link", name="Held", exact=True).click()
-    expect(page.get_by_role("caption")).to_contain_text("4 matching")
+    expect(page.locator("#list-caption")).to_contain_text("4 matching")
     heading = page.get_by_role("columnheader", name="Lock")
     heading.get_by_role("link").click()
     expect(heading).to_have_attribute("aria-sort", "ascending")

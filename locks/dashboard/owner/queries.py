@@ -100,7 +100,7 @@ def _outcomes(ended: Sequence[Hold]) -> HoldOutcomes:
 def _last_acquire(space: Space, owner: str) -> LastAcquire | None:
     acquired = select(Visibility(space_id=space.pk), Filter(owner=owner, kinds=(EventKind.ACQUIRED,)))
     event = acquired.order_by("-at", "-id").first()
-    if event is None:
+    if event is None or event.token_id is None:
         return None
     client = TokenClient.objects.filter(token_id=event.token_id, address=event.address).select_related("token").first()
     token = client.token if client else Token.objects.filter(pk=event.token_id).first()

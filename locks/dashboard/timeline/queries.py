@@ -94,8 +94,8 @@ def timeline(*, space: Space, filters: TimelineFilters, now: datetime) -> Timeli
     period = filters.period(now)
     # A hold that began in the period may have ended after it, so a period in the past is read from its begin.
     is_past = period.end < now
-    wanted = Filter(prefix=filters.prefix or None, owner=filters.owner or None, since=period.begin)
-    ended = holds_of_many(space=space, filters=wanted, limit=MAX_HOLDS, from_oldest=is_past)
+    in_period = Filter(prefix=filters.prefix or None, owner=filters.owner or None, since=period.begin)
+    ended = holds_of_many(space=space, filters=in_period, limit=MAX_HOLDS, from_oldest=is_past)
     has_all = len(ended) < MAX_HOLDS or (is_past and ended[0].ended_at > period.end)
     current = {lock.name: lock for lock in _current(space, filters)}
     by_name: dict[str, list[Hold]] = {name: [] for name in current}
