@@ -28,7 +28,7 @@ def test_a_user_chooses_a_zone_and_pages_show_times_in_it(space, worker, victor,
     assert " JST" not in others
 
 
-@pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd", "UTC\0"])
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "../../etc/passwd"])
 def test_an_unknown_zone_is_refused_and_a_stored_one_is_utc(zone, space, worker, victor, visit):
     worker.takes("job")
     reply = visit(victor).post("/ui/account/profile", {"email": victor.email, "timezone": zone})
