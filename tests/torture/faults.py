@@ -5,9 +5,12 @@ import http.client
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+import psycopg
 
 from tests.servers import Api, RunningServer
 from tests.torture.history import ClockStep, Fault
@@ -48,7 +51,7 @@ class Faults:
     def happen(self, kind: str | None = None) -> Fault:
         kind = kind or self._random.choice(self.kinds)
         began = time.time()
-        with contextlib.suppress(OSError), self._kinds[kind]():
+        with contextlib.suppress(OSError, psycopg.Error, subprocess.CalledProcessError), self._kinds[kind]():
             time.sleep(self._random.uniform(MIN_SECONDS, MAX_SECONDS))
         fault = Fault(kind=kind, began=began, ended=time.time())
         fault.recovered = self._recovered()
