@@ -83,7 +83,7 @@ class Environment(SignInEnvironment):
         ge=1,
         le=128,
         description="Threads for pages and the API in each server process, each with one database connection. "
-        "Four more serve health checks, keepalives and renewals (two) and exports (two).",
+        "Five more serve health checks, keepalives and renewals (three) and exports (two).",
     )
     octo_batching: bool = Field(
         True,

@@ -17,6 +17,8 @@ from locks.services.networks import network_of
 MAX_KEYS = 50_000
 # All tokens of a space together may make so many times the requests of one: a space can issue any number of tokens.
 SPACE_FACTOR = 5
+# A list counts as another request for each so many rows of its answer.
+ROWS_PER_REQUEST = 50
 
 
 class Buckets:
@@ -135,6 +137,9 @@ class Limits:
     def charge_names(self, digest: bytes, names: int) -> None:
         """A request for many names counts as one for each of them."""
         self._charge(digest, max(0, names - 1))
+
+    def charge_rows(self, digest: bytes, rows: int) -> None:
+        self._charge(digest, rows // ROWS_PER_REQUEST)
 
     def _charge(self, digest: bytes, amount: int) -> None:
         self._requests.charge(digest, amount)

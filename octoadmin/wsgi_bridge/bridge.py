@@ -34,7 +34,7 @@ FILE_BLOCK = 64 * 1024
 # Threads besides those for requests: they produce the next pieces of exports and other streams.
 STREAM_THREADS = 2
 # Threads for health checks, keepalives and renewals only: these never wait behind pages.
-URGENT_THREADS = 2
+URGENT_THREADS = 3
 
 # Django's WSGIHandler, or a stand-in for it.
 Handler = Callable[[Environ, Any], HttpResponseBase]

@@ -33,6 +33,7 @@ WORKERS = 6
 SESSIONS = 6
 ROUNDS = 3
 NICENESS = 10
+MEASURED = ("server", "PostgreSQL", "worker")
 WARM_UP_SECONDS = 3.0
 # After an attack, its leases of two seconds end.
 PAUSE_SECONDS = 4.0
@@ -113,7 +114,7 @@ def _processor_seconds(up: int | None) -> Counter[str]:
     used: Counter[str] = Counter()
     for child in psutil.Process(up).children() if up else ():
         command = child.cmdline()
-        name = "PostgreSQL" if "postgres" in command[0] else command[-1].rpartition(".")[2]
+        name = "PostgreSQL" if "postgres" in command[0] else command[-1].removeprefix("octoadmin.run.")
         for process in (child, *child.children()):
             with suppress(psutil.NoSuchProcess):
                 times = process.cpu_times()
@@ -189,7 +190,7 @@ def report(control: Turns, beside: Turns) -> bool:
         before, after = ("{:7} {:8.1f} {:8.1f}".format(*each) for each in figures)
         print(f"{call:12}{before}             {after} {ratio:6.2f}")
     for turns, name in ((control, "without it"), (beside, "beside it")):
-        used = {"attackers": turns.attackers, **turns.octoadmin}
+        used = {"attackers": turns.attackers, **{name: turns.octoadmin[name] for name in MEASURED}}
         shares = ", ".join(f"{who} {seconds / turns.seconds:.2f}" for who, seconds in used.items())
         print(f"processors used {name}: {shares}")
     print(f"leases lost {len(seen.lost)}, put off {dict(seen.put_off)}, contract broken {len(seen.broken)}")

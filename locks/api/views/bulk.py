@@ -236,6 +236,7 @@ class LocksView(LockApiView):
         )
         self.record_use(request, rows[0])
         responses.raise_api_error(rows[0], scope="locks:read")
+        limits.charge_rows(presented(request).digest, len(rows))
         show_names(rows[1:], presented(request).digest)
         # Without any lock there is still a row, for the total.
         locks = [responses.lock(row.status, row) for row in rows[:limit] if row.name is not None]

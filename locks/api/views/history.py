@@ -11,6 +11,7 @@ from rest_framework.request import Request
 
 from locks.api.base_view import json_response
 from locks.api.errors import ApiError, Code, invalid_input, name_not_allowed
+from locks.api.limits import limits
 from locks.api.openapi_hooks import NAME, OpenApiTypes, describe, query
 from locks.api.parsing import name_in_path, query_choice, query_cursor, query_number, query_text
 from locks.api.run_names import show_lock_names, stored_name, visible_run_names
@@ -82,8 +83,10 @@ class HistoryEndpoint(TokenEndpoint):
         limit = query_number(request._request, "limit", default=100, minimum=1, maximum=1000)
         cursor = query_cursor(request._request, TimeCursor)
         found = page(self.visibility(request), filters, limit=limit, cursor=cursor)
+        digest = bytes(cast(Token, request.auth).digest)
+        limits.charge_rows(digest, len(found.rows))
         events = serialize(found.rows)
-        show_lock_names(events, bytes(cast(Token, request.auth).digest))
+        show_lock_names(events, digest)
         return json_response(EventPage(events=events, next_cursor=found.older, previous_cursor=found.newer))
 
 

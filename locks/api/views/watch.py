@@ -13,6 +13,7 @@ from rest_framework.request import Request
 
 from locks.api import responses, schemas
 from locks.api.errors import RETRY_AFTER_SECONDS, ApiError, Code, invalid_input, name_not_allowed
+from locks.api.limits import limits
 from locks.api.openapi_hooks import NAME, EventStream, OpenApiTypes, describe, query
 from locks.api.parsing import check_prefix, name_in_path, query_choice, query_text
 from locks.api.run_names import show_names, stored_name, visible_run_names
@@ -221,6 +222,7 @@ def _page(token: Token, prefix: str, *, after: str) -> list[schemas.Lock]:
     )  # fmt: skip
     rows = run(listing(request))
     responses.raise_api_error(rows[0], scope="locks:read")
+    limits.charge_rows(digest, len(rows))
     if rows[0].total > MAX_LOCKS:
         raise invalid_input(422, f"More than {MAX_LOCKS:,} locks are held with this prefix. Watch a longer one.")
     show_names(rows, digest)

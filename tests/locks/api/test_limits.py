@@ -10,6 +10,9 @@ from locks import token_format
 from locks.api.election_limits import ElectionLimits
 from locks.api.errors import ApiError
 from locks.api.limits import Buckets, Limits
+from locks.engine import requests
+from locks.engine.execution import run
+from locks.engine.operations import acquire
 from locks.models import Event, Space
 
 pytestmark = pytest.mark.django_db
@@ -172,6 +175,19 @@ def test_a_request_for_many_names_counts_as_one_for_each(call, space, worker_tok
     refused = call("GET", "/whoami", token=worker_token)
     assert refused.status_code == 429
     assert 2_500 < refused.json()["retry_after_ms"] < 5_000
+
+
+@pytest.mark.parametrize("path", ["/locks", "/locks?limit=200", "/events?limit=200"])
+def test_a_long_list_counts_as_several_requests(call, space, operator_token, path):
+    digest = token_format.parse(operator_token).digest.hex()
+    run(acquire([requests.Acquire(digest=digest, name=f"job-{n}") for n in range(160)]))
+    Space.objects.filter(pk=space.pk).update(requests_per_second=1)
+    # The limit of its space is known from the first request on: two at once, and the list is four.
+    assert call("GET", "/whoami").status_code == 200
+    assert call("GET", path).status_code == 200
+    refused = call("GET", "/whoami")
+    assert refused.status_code == 429
+    assert refused.json()["retry_after_ms"] > 1_500
 
 
 def test_the_limits_of_elections_are_shared_with_the_other_servers() -> None:

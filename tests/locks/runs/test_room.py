@@ -1,5 +1,7 @@
 """A space has only so many layers, bytes and actors of runs, and a dump only so many bytes."""
 
+import contextlib
+
 import pytest
 from django.db.models.functions import Now
 
@@ -62,6 +64,7 @@ def test_a_run_finishes_without_a_dump_that_is_too_large(creator, space, monkeyp
     run = lifecycle.finish(actor=Actor.of_shell(), run_id=lead.run_id, space=space, reason=None)
     assert run.state == RunState.FINISHED
     assert RunDump.objects.count() == (max_bytes > 100)
-    content = b"".join(export.export_response(run.pk).streaming_content)
+    with contextlib.closing(export.export_response(run.pk)) as response:
+        content = b"".join(response.streaming_content)
     assert content.startswith(b'{"finalized_at"')
     assert len(content) > 5_000_000

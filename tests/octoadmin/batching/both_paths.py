@@ -89,7 +89,7 @@ class Paths:
 
 @asynccontextmanager
 async def running_paths(token: str = "", *, connections: int = 1) -> AsyncIterator[Paths]:
-    bridge = WSGIBridge(WSGIHandler(), threads=2, trusted_proxies=[])
+    bridge = WSGIBridge(WSGIHandler(), threads=3, trusted_proxies=[])
     batching = BatchingApplication(bridge, connections=connections)
     bridge.start()
     try:
