@@ -29,7 +29,7 @@ from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DEPLOY = CHECKOUT / "deploy"
-START_SECONDS = 180
+START_SECONDS = 300
 NAME = "localhost"
 
 
@@ -94,7 +94,9 @@ class Trial:
         return path
 
     def octo(self, *words: str, url: str, **variables: str) -> str:
-        return self.run(self.bin / "octo", *words, OCTO_URL=url, OCTO_TOKEN=self.token, **variables)
+        """The client, in an environment of its own: it is on other machines than the server."""
+        octo = self.directory / "client" / "bin" / "octo"
+        return self.run(octo, *words, OCTO_URL=url, OCTO_TOKEN=self.token, **variables)
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:
@@ -316,7 +318,7 @@ def upgrade(trial: Trial, wheels: Path) -> tuple[str, str]:
     """Returns the lease that was held meanwhile."""
     url = f"http://127.0.0.1:{trial.ports['server']}"
     held = trial.octo("--json", "lock", "acquire", "try/upgrade", "--ttl", "30m", url=url)
-    lease = json.loads(held)["data"]["lease_id"]
+    lease = json.loads(held)["data"]["lock"]["lease_id"]
     trial.processes.close()
     version = install(trial, wheels)
     start_octoadmin(trial)
@@ -373,7 +375,8 @@ def step(title: str) -> Iterator[Callable[[str], None]]:
     print(f"ok  {title} ({time.monotonic() - started:.0f} s): {'; '.join(results)}", flush=True)
 
 
-def walk(trial: Trial, ref: str) -> None:
+def install_all(trial: Trial, ref: str) -> tuple[Path, Path]:
+    """Returns the directories of the wheels: of the previous release, and of this checkout."""
     with step("wheels of the previous release") as report:
         before = build_previous(trial, ref)
         report(ref[:12])
@@ -384,7 +387,16 @@ def walk(trial: Trial, ref: str) -> None:
     with step("install the previous release into an empty environment") as report:
         trial.run(sys.executable, "-m", "venv", trial.directory / "venv")
         report(install(trial, before))
+    with step("install the client into another") as report:
+        trial.run(sys.executable, "-m", "venv", trial.directory / "client")
+        client = trial.directory / "client" / "bin"
+        (wheel,) = (each for each in wheels.glob("*.whl") if not each.name.startswith("octoadmin-"))
+        trial.run(client / "pip", "--quiet", "install", wheel)
+        report(trial.run(client / "octo", "--version").strip())
+    return before, wheels
 
+
+def operate(trial: Trial, before: Path, wheels: Path) -> None:
     with step("PostgreSQL and Redis") as report:
         report(start_postgres(trial))
         port = str(trial.ports["redis"])
@@ -423,7 +435,7 @@ def main() -> None:
     directory.chmod(0o755)
     trial = Trial(directory, first_port=arguments.first_port, venv=arguments.venv.absolute())
     try:
-        walk(trial, arguments.ref or previous_release())
+        operate(trial, *install_all(trial, arguments.ref or previous_release()))
         print("\n".join(["", *(f"not run: {each}" for each in trial.skipped), "All of it worked."]))
     finally:
         trial.processes.close()

@@ -108,7 +108,11 @@ class StatementTracer:
 
     def record_batch(self, name: str, parents: Sequence[context.Context], *, seconds: float) -> None:
         ended = time.time_ns()
-        attributes = _DATABASE | {"db.operation.name": name, "db.operation.batch.size": len(parents)}
+        attributes: dict[str, str | int] = {
+            **_DATABASE,
+            "db.operation.name": name,
+            "db.operation.batch.size": len(parents),
+        }
         for parent in parents:
             span = self._tracer.start_span(
                 name, parent, SpanKind.CLIENT, attributes, start_time=ended - int(seconds * 1e9)
