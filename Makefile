@@ -118,7 +118,7 @@ dist: $(VENV)/.development
 	@$(BIN)/uv build --quiet --wheel --out-dir $(DIST) client
 	@$(BIN)/uv $(EXPORT) $(SERVER) --output-file $(DIST)/requirements.txt
 	@$(BIN)/uv $(EXPORT) $(SERVER) $(BILL) $(DIST)/octoadmin.cdx.json
-	@$(BIN)/uv $(EXPORT) --only-group client $(BILL) $(DIST)/octo.cdx.json
+	@$(BIN)/uv $(EXPORT) --only-group client $(BILL) $(DIST)/octoadmin-client.cdx.json
 	@ls $(DIST)
 
 clean:

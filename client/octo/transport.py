@@ -102,7 +102,7 @@ class Transport:
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60),
             )
         except ImportError as problem:
-            raise ConfigurationError(f"HTTP/2 needs another package: pip install 'octo[http2]' ({problem})") from None
+            raise ConfigurationError(f"HTTP/2 needs another package: pip install 'octoadmin-client[http2]' ({problem})") from None
 
     def _trust(self) -> Any:
         import ssl
