@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from octo import errors, models, operations
 from octo.leases import Session
-from octo.models import DEFAULT_SESSION_TTL, Entry, EntryInfo, RunInfo, expect
-from octo.protocol import Request, send_with_retry, with_query
+from octo.models import DEFAULT_SESSION_TTL, Entry, EntryInfo, RunInfo
+from octo.protocol import Request, with_query
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -92,8 +92,7 @@ class Actor(Session):
         body = {field: value for field, value in self._fields.items() if value is not None}
         # Repeated, it would find the name taken.
         request = Request("POST", self._path, body, idempotent=False)
-        operation = send_with_retry(request, _parse_joined, retry_for=self._parent.retry_for)
-        reply = self._parent.execute(operation, "join run")
+        reply = self._parent.send(request, operations.parse_joined, "join run")
         for field in ("run_id", "layer_id", "actor_id", "role", "token"):
             setattr(self, field, reply.value[field])
         self._client = self._parent.with_token(self.token)
@@ -165,8 +164,7 @@ class JoinedActor(Actor):
 
     def open(self) -> Self:
         request = Request("POST", f"/sessions/{self._joined_session}/keepalive", {})
-        operation = send_with_retry(request, _parse_session, retry_for=self._client.retry_for)
-        reply = self._client.execute(operation, "join run")
+        reply = self._client.send(request, operations.parse_session, "join run")
         self.token = self._client.settings.token
         self.opened(reply.value, sent_at=reply.sent_at)
         return self
@@ -199,12 +197,3 @@ class Run(Actor):
 
 def joined_actor(client: Client) -> JoinedActor:
     return JoinedActor(client=client, environment=os.environ)
-
-
-def _parse_session(body: Any) -> dict[str, Any]:
-    return expect(body, session_id=str, expires_at=str)
-
-
-def _parse_joined(body: Any) -> dict[str, Any]:
-    texts = ("run_id", "layer_id", "actor_id", "role", "token", "session_id", "expires_at")
-    return expect(body, **dict.fromkeys(texts, str))

@@ -10,8 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import quote, urlencode
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from typing_extensions import NotRequired, TypedDict
@@ -20,12 +19,15 @@ from octo import errors
 from octo.async_client import AsyncClient
 from octo.async_leases import AsyncLease
 from octo.models import JOB_TTL, LockInfo, format_time
+from octo.operations import entry_path
+from octo.protocol import with_query
 
 MAX_WAIT_SECONDS = 3600
 MAX_KV_WAIT_SECONDS = 60
 # A client that asked for progress hears of a wait this often.
 PROGRESS_SECONDS = 5.0
 MAX_LISTED = 1000
+_WRITTEN = ("written_by", "written_at")
 
 Progress = Callable[[float, str], Awaitable[None]]
 Result = TypeVar("Result")
@@ -501,33 +503,24 @@ class KvWait(Arguments):
     wait_secs: Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)] = 30
 
 
-def _kv_path(path: str) -> str:
-    return f"/kv/{quote(path.removeprefix('/'), safe='/')}"
-
-
-def _kv_body(value: JsonValue) -> dict[str, Any]:
-    return {"value": value, "encoding": "text" if isinstance(value, str) else "json"}
-
-
 def _kv_entry(path: str, answer: dict[str, Any] | None) -> KvEntry:
     if not answer or not answer.get("version"):
         return {"path": path, "found": False}
-    return {
-        "path": answer["path"],
-        "found": True,
-        "value": answer["value"],
-        "encoding": answer["encoding"],
-        "version": answer["version"],
-        "written_by": answer.get("written_by"),
-        "written_at": answer.get("written_at"),
-    }
+    fields = ("path", "value", "encoding", "version", *_WRITTEN)
+    return cast(KvEntry, {"found": True, **{field: answer.get(field) for field in fields}})
+
+
+async def _kv_write(call: Call, path: str, value: JsonValue, **body: Any) -> KvWritten:
+    content = {"value": value, "encoding": "text" if isinstance(value, str) else "json", **body}
+    answer = await call.client.request("PUT", path, content, idempotent=not body)
+    return {"path": answer["path"], "written": True, "version": answer["version"]}
 
 
 @tool(KvGet, KvEntry, read_only=True)
 async def kv_get(call: Call, arguments: KvGet) -> KvEntry:
     """Read an entry of your layer's shared store. `found` is false if nothing was written there."""
     try:
-        answer = await call.client.request("GET", _kv_path(arguments.path))
+        answer = await call.client.request("GET", entry_path(arguments.path))
     except errors.NotFound:
         answer = None
     return _kv_entry(arguments.path, answer)
@@ -538,33 +531,26 @@ async def kv_set(call: Call, arguments: KvSet) -> KvWritten:
     """Write an entry of your layer's shared store: a string, or any JSON value. It replaces what was there; use
     kv_cas if another agent may write the same entry. /ref is the lead's, /peer/self is yours, /shared is
     everyone's."""
-    path = _kv_path(arguments.path) + ("?override=true" if arguments.override else "")
-    answer = await call.client.request("PUT", path, _kv_body(arguments.value))
-    return {"path": answer["path"], "written": True, "version": answer["version"]}
+    override = "true" if arguments.override else None
+    return await _kv_write(call, with_query(entry_path(arguments.path), {"override": override}), arguments.value)
 
 
 @tool(KvCas, KvWritten, destructive=True)
 async def kv_cas(call: Call, arguments: KvCas) -> KvWritten:
     """Write an entry only if its version is still the one that you read. If `written` is false another agent was
     faster: read it again (`current_version`), decide anew, and repeat."""
-    body = {**_kv_body(arguments.value), "expected_version": arguments.expected_version}
+    path, expected = entry_path(arguments.path), arguments.expected_version
     try:
-        answer = await call.client.request("PUT", _kv_path(arguments.path), body, idempotent=False)
-    except errors.ApiError as refusal:
-        if refusal.status != 412:
-            raise
-        current = await kv_get(call, KvGet(path=arguments.path))
-        return {"path": arguments.path, "written": False, "current_version": current.get("version", 0)}
-    return {"path": answer["path"], "written": True, "version": answer["version"]}
+        return await _kv_write(call, path, arguments.value, expected_version=expected)
+    except errors.VersionMismatch as refusal:
+        return {"path": arguments.path, "written": False, "current_version": refusal.current_version or 0}
 
 
 @tool(KvList, KvPage, read_only=True)
 async def kv_list(call: Call, arguments: KvList) -> KvPage:
     """List the entries that you may read, without their values, sorted by path."""
-    query = {"glob": arguments.glob, "limit": arguments.limit, "cursor": arguments.cursor}
-    given = {name: value for name, value in query.items() if value is not None}
-    answer = await call.client.request("GET", f"/kv?{urlencode(given)}")
-    fields = ("path", "version", "written_by", "written_at", "size")
+    answer = await call.client.request("GET", with_query("/kv", arguments.model_dump()))
+    fields = ("path", "version", *_WRITTEN, "size")
     entries: list[Any] = [{field: entry[field] for field in fields if field in entry} for entry in answer["entries"]]
     return {"entries": entries, "next_cursor": answer.get("next_cursor")}
 
@@ -579,7 +565,7 @@ async def kv_wait(call: Call, arguments: KvWait) -> KvEntry:
         while True:
             remaining = max(0, round(deadline - asyncio.get_running_loop().time()))
             query = {"min_version": arguments.min_version, "wait_seconds": min(remaining, MAX_KV_WAIT_SECONDS)}
-            answer = await call.client.request("GET", f"{_kv_path(arguments.path)}?{urlencode(query)}")
+            answer = await call.client.request("GET", with_query(entry_path(arguments.path), query))
             timed_out = bool(answer.get("timed_out"))
             if not timed_out or remaining <= MAX_KV_WAIT_SECONDS:
                 entry = _kv_entry(arguments.path, answer)
@@ -593,7 +579,7 @@ async def kv_wait(call: Call, arguments: KvWait) -> KvEntry:
 async def kv_delete(call: Call, arguments: KvGet) -> KvDeleted:
     """Delete an entry that you may write. `deleted` is false if there was none."""
     try:
-        await call.client.request("DELETE", _kv_path(arguments.path))
+        await call.client.request("DELETE", entry_path(arguments.path))
     except errors.NotFound:
         return {"path": arguments.path, "deleted": False}
     return {"path": arguments.path, "deleted": True}
