@@ -111,9 +111,7 @@ class AsyncLease(LeaseBase):
         self.start_renewing()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, raised: BaseException | None, trace: object) -> None:
         interrupter, self._interrupter = self._interrupter, None
         interrupted = interrupter.leave(raised) if interrupter is not None else False
         if not self.is_ours or self._status is Status.RELEASED:
@@ -199,17 +197,18 @@ class AsyncLock:
         lease.start_renewing()
         return True
 
-    async def release(self) -> None:
+    def _held(self) -> AsyncLease:
         if self.lease is None:
             raise errors.LeaseLost(f"{self.name} is not held by this lock.", name=self.name)
-        lease, self.lease = self.lease, None
+        return self.lease
+
+    async def release(self) -> None:
+        lease, self.lease = self._held(), None
         await lease.release()
 
     async def extend(self, ttl: int | None = None) -> None:
         """The lease lasts `ttl` seconds from now on."""
-        if self.lease is None:
-            raise errors.LeaseLost(f"{self.name} is not held by this lock.", name=self.name)
-        await self.lease.renew(ttl)
+        await self._held().renew(ttl)
 
     async def locked(self) -> bool:
         """Whether anyone holds it, as the server sees it."""
@@ -226,9 +225,7 @@ class AsyncLock:
     async def __aenter__(self) -> AsyncLease:
         return await (await self._take(self._options)).__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, raised: BaseException | None, trace: object) -> None:
         lease, self.lease = self.lease, None
         if lease is not None:
             await lease.__aexit__(kind, raised, trace)
@@ -319,9 +316,7 @@ class AsyncSession(SessionBase):
         self.start_renewing()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_raised: object) -> None:
         with AsyncInterrupter.deferred():
             try:
                 await self.close()

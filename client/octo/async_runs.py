@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from octo import errors, models, operations
@@ -187,11 +186,9 @@ class AsyncRun(AsyncActor):
     async def _end_session(self) -> None:
         await self._parent.finish_run(self.run_id, reason=self._reason)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         self._reason = f"ended by {kind.__name__}" if kind else None
-        await super().__aexit__(kind, raised, trace)
+        await super().__aexit__(kind, *raised)
 
 
 def joined_actor(client: AsyncClient) -> AsyncJoinedActor:

@@ -112,9 +112,7 @@ class Lease(LeaseBase):
         self.start_renewing()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, raised: BaseException | None, trace: object) -> None:
         interrupter, self._interrupter = self._interrupter, None
         interrupted = interrupter.leave(raised) if interrupter is not None else False
         if not self.is_ours or self._status is Status.RELEASED:
@@ -200,17 +198,18 @@ class Lock:
         lease.start_renewing()
         return True
 
-    def release(self) -> None:
+    def _held(self) -> Lease:
         if self.lease is None:
             raise errors.LeaseLost(f"{self.name} is not held by this lock.", name=self.name)
-        lease, self.lease = self.lease, None
+        return self.lease
+
+    def release(self) -> None:
+        lease, self.lease = self._held(), None
         lease.release()
 
     def extend(self, ttl: int | None = None) -> None:
         """The lease lasts `ttl` seconds from now on."""
-        if self.lease is None:
-            raise errors.LeaseLost(f"{self.name} is not held by this lock.", name=self.name)
-        self.lease.renew(ttl)
+        self._held().renew(ttl)
 
     def locked(self) -> bool:
         """Whether anyone holds it, as the server sees it."""
@@ -227,9 +226,7 @@ class Lock:
     def __enter__(self) -> Lease:
         return (self._take(self._options)).__enter__()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, raised: BaseException | None, trace: object) -> None:
         lease, self.lease = self.lease, None
         if lease is not None:
             lease.__exit__(kind, raised, trace)
@@ -320,9 +317,7 @@ class Session(SessionBase):
         self.start_renewing()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         with Interrupter.deferred():
             try:
                 self.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from octo import errors, models, operations
@@ -188,11 +187,9 @@ class Run(Actor):
     def _end_session(self) -> None:
         self._parent.finish_run(self.run_id, reason=self._reason)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         self._reason = f"ended by {kind.__name__}" if kind else None
-        super().__exit__(kind, raised, trace)
+        super().__exit__(kind, *raised)
 
 
 def joined_actor(client: Client) -> JoinedActor:

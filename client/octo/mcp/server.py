@@ -60,7 +60,7 @@ def build(connect: Connect) -> Server[Any]:
         try:
             arguments = tool.arguments.model_validate(params.arguments or {})
             async with connect(context) as call:
-                result = await tool.run(call, arguments)
+                result = await tool.run(call, **dict(arguments))
         except (errors.OctoError, ToolError, ValidationError) as problem:
             return types.CallToolResult(content=[_text(_explain(problem))], is_error=True)
         return types.CallToolResult(content=[_text(as_text(result))], structured_content=result)
