@@ -316,7 +316,7 @@ class AsyncSession(SessionBase):
         self.start_renewing()
         return self
 
-    async def __aexit__(self, *_raised: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         with AsyncInterrupter.deferred():
             try:
                 await self.close()

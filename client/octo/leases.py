@@ -317,7 +317,7 @@ class Session(SessionBase):
         self.start_renewing()
         return self
 
-    def __exit__(self, *_raised: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         with Interrupter.deferred():
             try:
                 self.close()
