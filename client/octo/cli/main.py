@@ -55,8 +55,10 @@ def _run(ours: list[str], child: list[str], output: Any) -> int:
     _set_up_logging(verbose=arguments.verbose)
     if hasattr(arguments, "resource_option"):
         arguments.resource = _one_resource(arguments)
-    # httpx imports its own command line where rich and click are installed, which takes as long as all the rest of it.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+    # Where they are installed, httpx imports rich and click for its own command line, and h2. Commands use none of them,
+    # and they take as long as all the rest.
+    for module in ("httpx._main", "h2"):
+        sys.modules.setdefault(module, None)  # type: ignore[arg-type]
     module, _, name = arguments.run.partition(":")
     command = getattr(import_module(f"octo.cli.{module}"), name)
     if not getattr(arguments, "connects", True):
