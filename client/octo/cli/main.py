@@ -55,8 +55,8 @@ def _run(ours: list[str], child: list[str], output: Any) -> int:
     _set_up_logging(verbose=arguments.verbose)
     if hasattr(arguments, "resource_option"):
         arguments.resource = _one_resource(arguments)
-    # Where they are installed, httpx imports rich and click for its own command line, and h2. Commands use none of them,
-    # and they take as long as all the rest.
+    # Where they are installed, httpx imports h2, and rich and click for its own command line. No command uses them, and
+    # they take as long as all the rest.
     for module in ("httpx._main", "h2"):
         sys.modules.setdefault(module, None)  # type: ignore[arg-type]
     module, _, name = arguments.run.partition(":")
