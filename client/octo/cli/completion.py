@@ -13,7 +13,7 @@ from typing import Any
 
 from octo import __version__, errors
 from octo.cli.commands import COMMANDS, GLOBAL, GROUPS, Argument, Command
-from octo.cli.output import Output
+from octo.cli.output import Output, sanitize
 
 # Commands whose first argument is the name of a lock that is held.
 _ABOUT_HELD = {"lock status", "lock release", "lock renew", "lock force-release", "lock watch", "lock history",
@@ -103,11 +103,11 @@ def _candidates(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         if path in _ABOUT_HELD and not given:
             yield from _held_locks(current)
     else:
-        groups = {} if path else GROUPS
-        yield from groups.items()
-        yield from (
-            (name, one.summary) for one in COMMANDS for group, _, name in [one.path.rpartition(" ")] if group == path
-        )
+        yield from () if path else GROUPS.items()
+        for command in COMMANDS:
+            group, _, name = command.path.rpartition(" ")
+            if group == path:
+                yield name, command.summary
 
 
 def _options(command: Command | None) -> list[Argument]:
@@ -122,7 +122,7 @@ def _held_locks(prefix: str) -> Iterator[tuple[str, str]]:
     from octo.client import Client
 
     with suppress(errors.OctoError), Client(retry_for=0, program="octo-cli") as client:
-        yield from ((lock.name, lock.owner or "") for lock in client.locks(prefix=prefix))
+        yield from ((lock.name, sanitize(lock.owner or "")) for lock in client.locks(prefix=prefix))
 
 
 def _roff(text: str) -> str:

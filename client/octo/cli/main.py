@@ -18,10 +18,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"octo {__version__}")
         return 0
+    # Where they are installed, httpx imports h2, and rich and click for its own command line. No command uses them, and
+    # they take as long as all the rest.
+    for module in ("httpx._main", "h2"):
+        sys.modules.setdefault(module, None)  # type: ignore[arg-type]
     if words[:1] == ["__complete"]:
         from octo.cli.completion import complete
 
-        return complete(words[1:])
+        return complete(words[1:] or [""])
     from octo import errors
     from octo.cli.output import ExitCode, Output, UsageError
 
@@ -55,10 +59,6 @@ def _run(ours: list[str], child: list[str], output: Any) -> int:
     _set_up_logging(verbose=arguments.verbose)
     if hasattr(arguments, "resource_option"):
         arguments.resource = _one_resource(arguments)
-    # Where they are installed, httpx imports h2, and rich and click for its own command line. No command uses them, and
-    # they take as long as all the rest.
-    for module in ("httpx._main", "h2"):
-        sys.modules.setdefault(module, None)  # type: ignore[arg-type]
     module, _, name = arguments.run.partition(":")
     command = getattr(import_module(f"octo.cli.{module}"), name)
     if not getattr(arguments, "connects", True):
