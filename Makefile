@@ -119,7 +119,7 @@ dist: docs
 	@$(BIN)/uv build --quiet --wheel --out-dir $(DIST) client
 	@$(BIN)/uv $(EXPORT) $(SERVER) --output-file $(DIST)/requirements.txt
 	@$(BIN)/uv $(EXPORT) $(SERVER) $(BILL) $(DIST)/octoadmin.cdx.json
-	@$(BIN)/uv $(EXPORT) --only-group client $(BILL) $(DIST)/octo.cdx.json
+	@$(BIN)/uv $(EXPORT) --only-group client $(BILL) $(DIST)/octoadmin-client.cdx.json
 	@ls $(DIST)
 
 # What an operator does, from the wheels of the last release to a restored backup; see deploy/try.py.

@@ -11,7 +11,7 @@ RULES = [
     (r"\bawait ", ""),
     (r"\b__a(enter|exit)__", r"__\1__"),
     (r"\bAwaitable\[(Result(?: \| None)?)\]", r"\1"),
-    (r"\bAsyncGenerator\[(\w+), None\]", r"Generator[\1, None, None]"),
+    (r"\bAsyncGenerator\[([\w.]+), None\]", r"Generator[\1, None, None]"),
     (r"AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable,", "Callable, Generator, Iterable, Iterator,"),
     (r"\bAsyncExitStack\b", "ExitStack"),
     (r"\benter_async_context\b", "enter_context"),

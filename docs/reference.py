@@ -13,7 +13,7 @@ GENERATED = Path(__file__).parent / "generated"
 def command_line() -> str:
     """From the parser of `octo`."""
     from octo.cli.commands import COMMANDS, GLOBAL
-    from octo.cli.exit_codes import ExitCode
+    from octo.cli.output import ExitCode
 
     lines = [
         "# The command line",

@@ -20,6 +20,7 @@ MADE_UP = {
     "other_json": ("200 OK", "application/json", b'{"status": "ok"}'),
     "wrong_json": ("200 OK", "application/json", b"[1]"),
     "not_found": ("404 Not Found", "text/html", b"<html>no such backend</html>"),
+    "other_not_found": ("404 Not Found", "application/json", b'{"error": "not_found", "code": 404}'),
     "bad_gateway": ("502 Bad Gateway", "text/html", b"<html>bad gateway</html>"),
     "redirect": ("302 Found\r\nLocation: https://login.example.com/", "text/html", b""),
 }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from copy import copy
 from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from octo import config, errors, models, operations, protocol, watch
+from octo import config, errors, models, operations, watch
 from octo.async_leases import (
     AsyncElection,
     AsyncLease,
@@ -21,22 +22,8 @@ from octo.async_leases import (
 )
 from octo.connection import AsyncConnection
 from octo.lease import Status
-from octo.models import (
-    DEFAULT_SESSION_TTL,
-    JOB_TTL,
-    ElectionInfo,
-    Freeze,
-    LockCheck,
-    LockInfo,
-    Metadata,
-    NewToken,
-    PreviousHolder,
-    RunInfo,
-    SessionInfo,
-    TokenInfo,
-    WatchEvent,
-)
-from octo.protocol import Operation, Reply, Request, lock_path, with_query
+from octo.models import DEFAULT_SESSION_TTL, JOB_TTL, Metadata
+from octo.protocol import Operation, Reply, Request, election_path, lock_path, send_with_retry, with_query
 from octo.renewer import apply_renewal
 from octo.transport import Transport
 
@@ -78,8 +65,6 @@ class AsyncClient:
             client_cert=client_cert, client_key=client_key, http2=http2,
         )  # fmt: skip
         self.retry_for = retry_for
-        self._transport = transport
-        self._program = program
         self.connection = AsyncConnection(Transport(self.settings, program=program, transport=transport))
 
     async def __aenter__(self) -> Self:
@@ -94,19 +79,22 @@ class AsyncClient:
 
     def with_token(self, token: str) -> AsyncClient:
         """Another client of the same server."""
-        settings = self.settings
-        return AsyncClient(
-            settings.url, token, allow_http=True, retry_for=self.retry_for, ca_file=settings.ca_file,
-            client_cert=settings.client_cert, client_key=settings.client_key, http2=settings.http2,
-            transport=self._transport, program=self._program,
-        )  # fmt: skip
+        other = copy(self)
+        other.settings = self.settings._replace(token=token, token_file=None)
+        other.connection = AsyncConnection(self.connection.transport.reopened(other.settings))
+        return other
 
     async def execute(self, operation: Operation[Result], name: str = "request") -> Result:
         return await self.connection.execute(operation, name)
 
+    async def send(
+        self, request: Request, parse: Callable[[Any], Result], name: str = "", *, retry_for: float | None = None
+    ) -> Reply[Result]:
+        operation = send_with_retry(request, parse, retry_for=self.retry_for if retry_for is None else retry_for)
+        return await self.execute(operation, name or f"{request.method} {request.path.partition('?')[0]}")
+
     async def call(self, request: Request, parse: Callable[[Any], Result]) -> Result:
-        operation = protocol.call(request, parse, retry_for=self.retry_for)
-        return await self.execute(operation, f"{request.method} {request.path.partition('?')[0]}")
+        return (await self.send(request, parse)).value
 
     async def request(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, idempotent: bool | None = None
@@ -172,8 +160,7 @@ class AsyncClient:
 
     async def renew(self, name: str, lease_id: str, *, ttl: int | None = None) -> dict[str, Any]:
         """For a lease that another process acquired."""
-        operation = operations.renew(name, lease_id, ttl=ttl, retry_for=self.retry_for)
-        return (await self.execute(operation, "renew")).value
+        return await self.execute(operations.renew(name, lease_id, ttl=ttl, retry_for=self.retry_for), "renew")
 
     async def release(self, name: str, lease_id: str) -> None:
         await self.execute(operations.release(name, lease_id, retry_for=self.retry_for), "release")
@@ -204,17 +191,17 @@ class AsyncClient:
         for first in range(0, len(leases), MAX_PAGE):
             chunk = {lease.lease_id: lease for lease in leases[first : first + MAX_PAGE]}
             request = Request("POST", f"/locks/{verb}", {"leases": [lease.batch_entry for lease in chunk.values()]})
-            reply = await self.execute(operations.for_all(request, retry_for=self.retry_for), verb)
+            reply = await self.send(request, operations.parse_results, verb)
             for result in reply.value:
                 if (lease := chunk.get(result["lease_id"])) is not None:
                     yield lease, result, reply
 
-    async def inspect(self, name: str) -> LockInfo:
-        return await self.call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))
+    async def inspect(self, name: str) -> models.LockInfo:
+        return await self.call(Request("GET", lock_path(name)), partial(models.parse, models.LockInfo))
 
     async def check(
         self, names: Sequence[str], *, lease_ids: Sequence[str] = (), session_id: str | None = None
-    ) -> LockCheck:
+    ) -> models.LockCheck:
         """Whether the space's policy lets you change what these names stand for. Yours are the leases with these ids,
         and those of the session. Changes nothing."""
         body = {"names": list(names), "lease_ids": list(lease_ids), "session_id": session_id}
@@ -228,11 +215,11 @@ class AsyncClient:
         owner: str | None = None,
         status: Literal["held", "delayed", "all"] | None = None,
         sort: Literal["name", "expires_at", "acquired_at"] | None = None,
-    ) -> AsyncIterator[LockInfo]:
+    ) -> AsyncIterator[models.LockInfo]:
         """All of them, page by page."""
         filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "status": status, "sort": sort, "limit": MAX_PAGE}
         async for lock in self.pages("/locks", filters, "locks"):
-            yield models.parse(LockInfo, lock)
+            yield models.parse(models.LockInfo, lock)
 
     async def pages(self, path: str, filters: dict[str, Any], field: str) -> AsyncIterator[Any]:
         while True:
@@ -245,7 +232,7 @@ class AsyncClient:
 
     async def force_release(
         self, name: str, *, reason: str, fencing_token: int | None = None, lock_delay: int | None = None
-    ) -> PreviousHolder:
+    ) -> models.PreviousHolder:
         """With `fencing_token`, only if the lock is still held under it."""
         fields = {"reason": reason, "fencing_token": fencing_token, "lock_delay_seconds": lock_delay}
         body = {field: value for field, value in fields.items() if value is not None}
@@ -253,16 +240,16 @@ class AsyncClient:
         request = Request("POST", lock_path(name, "force-release"), body, idempotent=fencing_token is not None)
         return await self.call(request, partial(operations.parse_previous, name))
 
-    async def freeze(self, prefix: str = "", *, reason: str, duration: int) -> Freeze:
+    async def freeze(self, prefix: str = "", *, reason: str, duration: int) -> models.Freeze:
         """Closes the names that start with this, or all, to new claims for so many seconds. Leases that are held can be
         renewed and released."""
         body = {"prefix": prefix, "reason": reason, "duration_seconds": duration}
         request = Request("POST", "/freezes", body, idempotent=False)
-        return await self.call(request, partial(models.parse, Freeze))
+        return await self.call(request, partial(models.parse, models.Freeze))
 
-    async def freezes(self) -> list[Freeze]:
+    async def freezes(self) -> list[models.Freeze]:
         found, _ = await self.call(Request("GET", "/freezes"), partial(operations.parse_page, "freezes"))
-        return [models.parse(Freeze, one) for one in found]
+        return [models.parse(models.Freeze, one) for one in found]
 
     async def unfreeze(self, freeze_id: int) -> None:
         """Before its end. Requests that wait are served at once."""
@@ -285,23 +272,24 @@ class AsyncClient:
         """For `with`: many locks under one keepalive, all of them free at the end."""
         return AsyncSession(client=self, ttl=ttl, owner=owner, metadata=metadata)
 
-    async def sessions(self) -> list[SessionInfo]:
+    async def sessions(self) -> list[models.SessionInfo]:
         found, _ = await self.call(Request("GET", "/sessions"), partial(operations.parse_page, "sessions"))
-        return [models.parse(SessionInfo, one) for one in found]
+        return [models.parse(models.SessionInfo, one) for one in found]
 
-    async def inspect_session(self, session_id: str) -> SessionInfo:
-        return await self.call(Request("GET", f"/sessions/{session_id}"), partial(models.parse, SessionInfo))
+    async def inspect_session(self, session_id: str) -> models.SessionInfo:
+        return await self.call(Request("GET", f"/sessions/{session_id}"), partial(models.parse, models.SessionInfo))
 
-    async def keepalive_session(self, session_id: str) -> SessionInfo:
+    async def keepalive_session(self, session_id: str) -> models.SessionInfo:
         request = Request("POST", f"/sessions/{session_id}/keepalive", {})
-        return await self.call(request, partial(models.parse, SessionInfo))
+        return await self.call(request, partial(models.parse, models.SessionInfo))
 
     async def end_session(self, session_id: str) -> None:
-        await self.execute(operations.end_session(session_id, retry_for=self.retry_for), "end session")
+        operation = operations.end(Request("DELETE", f"/sessions/{session_id}"), retry_for=self.retry_for)
+        await self.execute(operation, "end session")
 
     async def watch(
         self, name: str | None = None, *, prefix: str | None = None, after: str | None = None
-    ) -> AsyncGenerator[WatchEvent, None]:
+    ) -> AsyncGenerator[models.WatchEvent, None]:
         """A lock, or all with a prefix: first a snapshot, then every change, without end.
 
         A broken connection is resumed where it broke. `after` is the `id` of an event seen earlier.
@@ -326,10 +314,10 @@ class AsyncClient:
         operation = operations.campaign(room, candidate, options, make=make, retry_for=self.retry_for)
         return (await self.execute(operation, "campaign"))[0]
 
-    async def inspect_election(self, room: str) -> ElectionInfo:
-        return await self.call(Request("GET", operations.election_path(room)), operations.parse_election)
+    async def inspect_election(self, room: str) -> models.ElectionInfo:
+        return await self.call(Request("GET", election_path(room)), operations.parse_election)
 
-    async def watch_election(self, room: str) -> AsyncGenerator[ElectionInfo, None]:
+    async def watch_election(self, room: str) -> AsyncGenerator[models.ElectionInfo, None]:
         """The state, and again after each change, without end."""
         async for state in self.connection.watch(watch.election_events(room, retry_for=self.retry_for)):
             yield state
@@ -369,33 +357,33 @@ class AsyncClient:
 
     async def runs(
         self, *, state: Literal["all", "unfinished", "active", "draining", "finished"] | None = None
-    ) -> AsyncIterator[RunInfo]:
+    ) -> AsyncIterator[models.RunInfo]:
         """All of them, the latest first."""
         async for run in self.pages("/runs", {"state": state}, "runs"):
-            yield models.parse(RunInfo, run)
+            yield models.parse(models.RunInfo, run)
 
-    async def inspect_run(self, run_id: str) -> RunInfo:
-        return await self.call(Request("GET", f"/runs/{run_id}"), partial(models.parse, RunInfo))
+    async def inspect_run(self, run_id: str) -> models.RunInfo:
+        return await self.call(Request("GET", f"/runs/{run_id}"), partial(models.parse, models.RunInfo))
 
-    async def drain_run(self, run_id: str) -> RunInfo:
-        return await self.call(Request("POST", f"/runs/{run_id}/drain", {}), partial(models.parse, RunInfo))
+    async def drain_run(self, run_id: str) -> models.RunInfo:
+        return await self.call(Request("POST", f"/runs/{run_id}/drain", {}), partial(models.parse, models.RunInfo))
 
-    async def finish_run(self, run_id: str, *, reason: str | None = None) -> RunInfo:
+    async def finish_run(self, run_id: str, *, reason: str | None = None) -> models.RunInfo:
         """Revokes its tokens and frees its leases. A run that has finished stays as it is."""
         body = {} if reason is None else {"reason": reason}
-        return await self.call(Request("POST", f"/runs/{run_id}/finish", body), partial(models.parse, RunInfo))
+        return await self.call(Request("POST", f"/runs/{run_id}/finish", body), partial(models.parse, models.RunInfo))
 
     async def export_run(self, run_id: str) -> dict[str, Any]:
         """One snapshot of all layers, with entries, leases, actors and waiters."""
         return await self.call(Request("GET", f"/runs/{run_id}/export"), models.expect)
 
-    async def whoami(self) -> TokenInfo:
+    async def whoami(self) -> models.TokenInfo:
         return await self.call(Request("GET", "/whoami"), operations.parse_identity)
 
-    async def rotate_token(self, *, overlap: int = 0) -> NewToken:
+    async def rotate_token(self, *, overlap: int = 0) -> models.NewToken:
         """The successor of this client's token, which stays valid for `overlap` seconds."""
         request = Request("POST", "/auth/token/rotate", {"overlap_seconds": overlap}, idempotent=False)
-        return await self.call(request, partial(models.parse, NewToken))
+        return await self.call(request, partial(models.parse, models.NewToken))
 
     def singleton(
         self, name: str, *, on_held: Literal["skip", "raise"] = "skip", **options: Unpack[AsyncLockOptions]
@@ -429,10 +417,10 @@ class AsyncClient:
     async def release_job(self, job_id: str, lease_id: str) -> None:
         await self.release(job_id, lease_id)
 
-    async def get_job_owner(self, job_id: str) -> LockInfo | None:
+    async def get_job_owner(self, job_id: str) -> models.LockInfo | None:
         """The claim, with owner, metadata and expiry; None if the job is free."""
         lock = await self.inspect(job_id)
         return lock if lock.status == "held" else None
 
-    async def list_claimed_jobs(self, prefix: str | None = None) -> list[LockInfo]:
+    async def list_claimed_jobs(self, prefix: str | None = None) -> list[models.LockInfo]:
         return [lock async for lock in self.locks(prefix=prefix)]

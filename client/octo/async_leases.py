@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from octo import errors, operations
 from octo.connection import AsyncCallbacks, AsyncTruthyEvent
 from octo.interrupts import AsyncInterrupter
-from octo.lease import LeaseBase, LeaseEvent, SessionBase, Status, remaining_from
-from octo.models import AcquireOptions, LeaseOptions, Metadata, expect, invalid, metadata_text, parse_time
-from octo.protocol import ANSWER_SECONDS, Request, send_with_retry
+from octo.lease import LeaseBase, LeaseEvent, SessionBase, Status, TermBase
+from octo.models import AcquireOptions, LeaseOptions, Metadata, metadata_text
+from octo.protocol import ANSWER_SECONDS, Request
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -70,10 +70,9 @@ class AsyncLease(LeaseBase):
         self.check()
         if ttl is not None:
             self.ttl = ttl
-        retry_for = min(self._client.retry_for, self.remaining)
-        operation = send_with_retry(self.renewal(timeout=ANSWER_SECONDS), operations.checked(self), retry_for=retry_for)
+        request, retry_for = self.renewal(timeout=ANSWER_SECONDS), min(self._client.retry_for, self.remaining)
         try:
-            reply = await self._client.execute(operation, "renew")
+            reply = await self._client.send(request, operations.checked(self), "renew", retry_for=retry_for)
         except errors.LeaseNotCurrent as problem:
             self.end(Status.LOST, problem.details)
         else:
@@ -99,10 +98,6 @@ class AsyncLease(LeaseBase):
             raise self.error() or problem from problem
         self.end(Status.RELEASED)
 
-    def parse_ending(self, body: Any) -> object:
-        operations.expect_null(body)
-        return None
-
     def on_end(self, status: Status) -> None:
         if status is not Status.RELEASED:
             self.lost.set()
@@ -116,9 +111,7 @@ class AsyncLease(LeaseBase):
         self.start_renewing()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, raised: BaseException | None, trace: object) -> None:
         interrupter, self._interrupter = self._interrupter, None
         interrupted = interrupter.leave(raised) if interrupter is not None else False
         if not self.is_ours or self._status is Status.RELEASED:
@@ -204,17 +197,18 @@ class AsyncLock:
         lease.start_renewing()
         return True
 
-    async def release(self) -> None:
+    def _held(self) -> AsyncLease:
         if self.lease is None:
             raise errors.LeaseLost(f"{self.name} is not held by this lock.", name=self.name)
-        lease, self.lease = self.lease, None
+        return self.lease
+
+    async def release(self) -> None:
+        lease, self.lease = self._held(), None
         await lease.release()
 
     async def extend(self, ttl: int | None = None) -> None:
         """The lease lasts `ttl` seconds from now on."""
-        if self.lease is None:
-            raise errors.LeaseLost(f"{self.name} is not held by this lock.", name=self.name)
-        await self.lease.renew(ttl)
+        await self._held().renew(ttl)
 
     async def locked(self) -> bool:
         """Whether anyone holds it, as the server sees it."""
@@ -231,9 +225,7 @@ class AsyncLock:
     async def __aenter__(self) -> AsyncLease:
         return await (await self._take(self._options)).__aenter__()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, raised: BaseException | None, trace: object) -> None:
         lease, self.lease = self.lease, None
         if lease is not None:
             await lease.__aexit__(kind, raised, trace)
@@ -255,30 +247,8 @@ class AsyncSemaphore(AsyncLock):
         return locks >= set(self.slots)
 
 
-class AsyncTerm(AsyncLease):
+class AsyncTerm(TermBase, AsyncLease):
     """The leadership of a room, renewed and ended as a lease is; `fencing_token` is the term."""
-
-    @property
-    def batch_entry(self) -> dict[str, Any] | None:
-        return None
-
-    def renewal(self, *, timeout: float) -> Request:
-        body = {"leader_token": self.lease_id, **({} if self.ttl is None else {"ttl_seconds": self.ttl})}
-        return Request("POST", operations.election_path(self.name, "renew"), body, timeout=timeout)
-
-    def parse_renewal(self, body: Any) -> float:
-        leader = expect(expect(body, leader=dict, leader_token=str, renew_after_ms=int)["leader"], term=int)
-        if leader["term"] != self.fencing_token:
-            raise invalid("our term")
-        self.expires_at = parse_time(leader.get("expires_at"))
-        return remaining_from(body, ttl=self.ttl)
-
-    def ending(self) -> Request:
-        body = {"leader_token": self.lease_id}
-        return Request("POST", operations.election_path(self.name, "resign"), body)
-
-    def parse_ending(self, body: Any) -> object:
-        return expect(body, election_id=str, status=str)
 
 
 class AsyncElection(AsyncLock):
@@ -310,9 +280,7 @@ class AsyncSession(SessionBase):
         fields = {"ttl_seconds": self.ttl, **self._body}
         # A session whose answer was lost ends by itself, so opening another does no harm.
         request = Request("POST", "/sessions", {field: value for field, value in fields.items() if value is not None})
-        reply = await self._client.execute(
-            send_with_retry(request, _parse_session, retry_for=self._client.retry_for), "open session"
-        )
+        reply = await self._client.send(request, operations.parse_session, "open session")
         self.opened(reply.value, sent_at=reply.sent_at)
         return self
 
@@ -348,15 +316,9 @@ class AsyncSession(SessionBase):
         self.start_renewing()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         with AsyncInterrupter.deferred():
             try:
                 await self.close()
             except errors.OctoError as problem:
                 log.warning("%s could not be ended and will expire: %s", self.label, problem)
-
-
-def _parse_session(body: Any) -> dict[str, Any]:
-    return expect(body, session_id=str, expires_at=str)

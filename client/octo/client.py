@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from copy import copy
 from datetime import datetime
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from octo import config, errors, models, operations, protocol, watch
+from octo import config, errors, models, operations, watch
 from octo.leases import (
     Election,
     Lease,
@@ -22,22 +23,8 @@ from octo.leases import (
 )
 from octo.connection import Connection
 from octo.lease import Status
-from octo.models import (
-    DEFAULT_SESSION_TTL,
-    JOB_TTL,
-    ElectionInfo,
-    Freeze,
-    LockCheck,
-    LockInfo,
-    Metadata,
-    NewToken,
-    PreviousHolder,
-    RunInfo,
-    SessionInfo,
-    TokenInfo,
-    WatchEvent,
-)
-from octo.protocol import Operation, Reply, Request, lock_path, with_query
+from octo.models import DEFAULT_SESSION_TTL, JOB_TTL, Metadata
+from octo.protocol import Operation, Reply, Request, election_path, lock_path, send_with_retry, with_query
 from octo.renewer import apply_renewal
 from octo.transport import Transport
 
@@ -79,8 +66,6 @@ class Client:
             client_cert=client_cert, client_key=client_key, http2=http2,
         )  # fmt: skip
         self.retry_for = retry_for
-        self._transport = transport
-        self._program = program
         self.connection = Connection(Transport(self.settings, program=program, transport=transport))
 
     def __enter__(self) -> Self:
@@ -95,19 +80,22 @@ class Client:
 
     def with_token(self, token: str) -> Client:
         """Another client of the same server."""
-        settings = self.settings
-        return Client(
-            settings.url, token, allow_http=True, retry_for=self.retry_for, ca_file=settings.ca_file,
-            client_cert=settings.client_cert, client_key=settings.client_key, http2=settings.http2,
-            transport=self._transport, program=self._program,
-        )  # fmt: skip
+        other = copy(self)
+        other.settings = self.settings._replace(token=token, token_file=None)
+        other.connection = Connection(self.connection.transport.reopened(other.settings))
+        return other
 
     def execute(self, operation: Operation[Result], name: str = "request") -> Result:
         return self.connection.execute(operation, name)
 
+    def send(
+        self, request: Request, parse: Callable[[Any], Result], name: str = "", *, retry_for: float | None = None
+    ) -> Reply[Result]:
+        operation = send_with_retry(request, parse, retry_for=self.retry_for if retry_for is None else retry_for)
+        return self.execute(operation, name or f"{request.method} {request.path.partition('?')[0]}")
+
     def call(self, request: Request, parse: Callable[[Any], Result]) -> Result:
-        operation = protocol.call(request, parse, retry_for=self.retry_for)
-        return self.execute(operation, f"{request.method} {request.path.partition('?')[0]}")
+        return (self.send(request, parse)).value
 
     def request(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, idempotent: bool | None = None
@@ -173,8 +161,7 @@ class Client:
 
     def renew(self, name: str, lease_id: str, *, ttl: int | None = None) -> dict[str, Any]:
         """For a lease that another process acquired."""
-        operation = operations.renew(name, lease_id, ttl=ttl, retry_for=self.retry_for)
-        return (self.execute(operation, "renew")).value
+        return self.execute(operations.renew(name, lease_id, ttl=ttl, retry_for=self.retry_for), "renew")
 
     def release(self, name: str, lease_id: str) -> None:
         self.execute(operations.release(name, lease_id, retry_for=self.retry_for), "release")
@@ -205,17 +192,17 @@ class Client:
         for first in range(0, len(leases), MAX_PAGE):
             chunk = {lease.lease_id: lease for lease in leases[first : first + MAX_PAGE]}
             request = Request("POST", f"/locks/{verb}", {"leases": [lease.batch_entry for lease in chunk.values()]})
-            reply = self.execute(operations.for_all(request, retry_for=self.retry_for), verb)
+            reply = self.send(request, operations.parse_results, verb)
             for result in reply.value:
                 if (lease := chunk.get(result["lease_id"])) is not None:
                     yield lease, result, reply
 
-    def inspect(self, name: str) -> LockInfo:
-        return self.call(Request("GET", lock_path(name)), partial(models.parse, LockInfo))
+    def inspect(self, name: str) -> models.LockInfo:
+        return self.call(Request("GET", lock_path(name)), partial(models.parse, models.LockInfo))
 
     def check(
         self, names: Sequence[str], *, lease_ids: Sequence[str] = (), session_id: str | None = None
-    ) -> LockCheck:
+    ) -> models.LockCheck:
         """Whether the space's policy lets you change what these names stand for. Yours are the leases with these ids,
         and those of the session. Changes nothing."""
         body = {"names": list(names), "lease_ids": list(lease_ids), "session_id": session_id}
@@ -229,11 +216,11 @@ class Client:
         owner: str | None = None,
         status: Literal["held", "delayed", "all"] | None = None,
         sort: Literal["name", "expires_at", "acquired_at"] | None = None,
-    ) -> Iterator[LockInfo]:
+    ) -> Iterator[models.LockInfo]:
         """All of them, page by page."""
         filters: dict[str, Any] = {"prefix": prefix, "owner": owner, "status": status, "sort": sort, "limit": MAX_PAGE}
         for lock in self.pages("/locks", filters, "locks"):
-            yield models.parse(LockInfo, lock)
+            yield models.parse(models.LockInfo, lock)
 
     def pages(self, path: str, filters: dict[str, Any], field: str) -> Iterator[Any]:
         while True:
@@ -246,7 +233,7 @@ class Client:
 
     def force_release(
         self, name: str, *, reason: str, fencing_token: int | None = None, lock_delay: int | None = None
-    ) -> PreviousHolder:
+    ) -> models.PreviousHolder:
         """With `fencing_token`, only if the lock is still held under it."""
         fields = {"reason": reason, "fencing_token": fencing_token, "lock_delay_seconds": lock_delay}
         body = {field: value for field, value in fields.items() if value is not None}
@@ -254,16 +241,16 @@ class Client:
         request = Request("POST", lock_path(name, "force-release"), body, idempotent=fencing_token is not None)
         return self.call(request, partial(operations.parse_previous, name))
 
-    def freeze(self, prefix: str = "", *, reason: str, duration: int) -> Freeze:
+    def freeze(self, prefix: str = "", *, reason: str, duration: int) -> models.Freeze:
         """Closes the names that start with this, or all, to new claims for so many seconds. Leases that are held can be
         renewed and released."""
         body = {"prefix": prefix, "reason": reason, "duration_seconds": duration}
         request = Request("POST", "/freezes", body, idempotent=False)
-        return self.call(request, partial(models.parse, Freeze))
+        return self.call(request, partial(models.parse, models.Freeze))
 
-    def freezes(self) -> list[Freeze]:
+    def freezes(self) -> list[models.Freeze]:
         found, _ = self.call(Request("GET", "/freezes"), partial(operations.parse_page, "freezes"))
-        return [models.parse(Freeze, one) for one in found]
+        return [models.parse(models.Freeze, one) for one in found]
 
     def unfreeze(self, freeze_id: int) -> None:
         """Before its end. Requests that wait are served at once."""
@@ -286,23 +273,24 @@ class Client:
         """For `with`: many locks under one keepalive, all of them free at the end."""
         return Session(client=self, ttl=ttl, owner=owner, metadata=metadata)
 
-    def sessions(self) -> list[SessionInfo]:
+    def sessions(self) -> list[models.SessionInfo]:
         found, _ = self.call(Request("GET", "/sessions"), partial(operations.parse_page, "sessions"))
-        return [models.parse(SessionInfo, one) for one in found]
+        return [models.parse(models.SessionInfo, one) for one in found]
 
-    def inspect_session(self, session_id: str) -> SessionInfo:
-        return self.call(Request("GET", f"/sessions/{session_id}"), partial(models.parse, SessionInfo))
+    def inspect_session(self, session_id: str) -> models.SessionInfo:
+        return self.call(Request("GET", f"/sessions/{session_id}"), partial(models.parse, models.SessionInfo))
 
-    def keepalive_session(self, session_id: str) -> SessionInfo:
+    def keepalive_session(self, session_id: str) -> models.SessionInfo:
         request = Request("POST", f"/sessions/{session_id}/keepalive", {})
-        return self.call(request, partial(models.parse, SessionInfo))
+        return self.call(request, partial(models.parse, models.SessionInfo))
 
     def end_session(self, session_id: str) -> None:
-        self.execute(operations.end_session(session_id, retry_for=self.retry_for), "end session")
+        operation = operations.end(Request("DELETE", f"/sessions/{session_id}"), retry_for=self.retry_for)
+        self.execute(operation, "end session")
 
     def watch(
         self, name: str | None = None, *, prefix: str | None = None, after: str | None = None
-    ) -> Generator[WatchEvent, None, None]:
+    ) -> Generator[models.WatchEvent, None, None]:
         """A lock, or all with a prefix: first a snapshot, then every change, without end.
 
         A broken connection is resumed where it broke. `after` is the `id` of an event seen earlier.
@@ -327,10 +315,10 @@ class Client:
         operation = operations.campaign(room, candidate, options, make=make, retry_for=self.retry_for)
         return (self.execute(operation, "campaign"))[0]
 
-    def inspect_election(self, room: str) -> ElectionInfo:
-        return self.call(Request("GET", operations.election_path(room)), operations.parse_election)
+    def inspect_election(self, room: str) -> models.ElectionInfo:
+        return self.call(Request("GET", election_path(room)), operations.parse_election)
 
-    def watch_election(self, room: str) -> Generator[ElectionInfo, None, None]:
+    def watch_election(self, room: str) -> Generator[models.ElectionInfo, None, None]:
         """The state, and again after each change, without end."""
         for state in self.connection.watch(watch.election_events(room, retry_for=self.retry_for)):
             yield state
@@ -370,33 +358,33 @@ class Client:
 
     def runs(
         self, *, state: Literal["all", "unfinished", "active", "draining", "finished"] | None = None
-    ) -> Iterator[RunInfo]:
+    ) -> Iterator[models.RunInfo]:
         """All of them, the latest first."""
         for run in self.pages("/runs", {"state": state}, "runs"):
-            yield models.parse(RunInfo, run)
+            yield models.parse(models.RunInfo, run)
 
-    def inspect_run(self, run_id: str) -> RunInfo:
-        return self.call(Request("GET", f"/runs/{run_id}"), partial(models.parse, RunInfo))
+    def inspect_run(self, run_id: str) -> models.RunInfo:
+        return self.call(Request("GET", f"/runs/{run_id}"), partial(models.parse, models.RunInfo))
 
-    def drain_run(self, run_id: str) -> RunInfo:
-        return self.call(Request("POST", f"/runs/{run_id}/drain", {}), partial(models.parse, RunInfo))
+    def drain_run(self, run_id: str) -> models.RunInfo:
+        return self.call(Request("POST", f"/runs/{run_id}/drain", {}), partial(models.parse, models.RunInfo))
 
-    def finish_run(self, run_id: str, *, reason: str | None = None) -> RunInfo:
+    def finish_run(self, run_id: str, *, reason: str | None = None) -> models.RunInfo:
         """Revokes its tokens and frees its leases. A run that has finished stays as it is."""
         body = {} if reason is None else {"reason": reason}
-        return self.call(Request("POST", f"/runs/{run_id}/finish", body), partial(models.parse, RunInfo))
+        return self.call(Request("POST", f"/runs/{run_id}/finish", body), partial(models.parse, models.RunInfo))
 
     def export_run(self, run_id: str) -> dict[str, Any]:
         """One snapshot of all layers, with entries, leases, actors and waiters."""
         return self.call(Request("GET", f"/runs/{run_id}/export"), models.expect)
 
-    def whoami(self) -> TokenInfo:
+    def whoami(self) -> models.TokenInfo:
         return self.call(Request("GET", "/whoami"), operations.parse_identity)
 
-    def rotate_token(self, *, overlap: int = 0) -> NewToken:
+    def rotate_token(self, *, overlap: int = 0) -> models.NewToken:
         """The successor of this client's token, which stays valid for `overlap` seconds."""
         request = Request("POST", "/auth/token/rotate", {"overlap_seconds": overlap}, idempotent=False)
-        return self.call(request, partial(models.parse, NewToken))
+        return self.call(request, partial(models.parse, models.NewToken))
 
     def singleton(
         self, name: str, *, on_held: Literal["skip", "raise"] = "skip", **options: Unpack[LockOptions]
@@ -430,10 +418,10 @@ class Client:
     def release_job(self, job_id: str, lease_id: str) -> None:
         self.release(job_id, lease_id)
 
-    def get_job_owner(self, job_id: str) -> LockInfo | None:
+    def get_job_owner(self, job_id: str) -> models.LockInfo | None:
         """The claim, with owner, metadata and expiry; None if the job is free."""
         lock = self.inspect(job_id)
         return lock if lock.status == "held" else None
 
-    def list_claimed_jobs(self, prefix: str | None = None) -> list[LockInfo]:
+    def list_claimed_jobs(self, prefix: str | None = None) -> list[models.LockInfo]:
         return [lock for lock in self.locks(prefix=prefix)]

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from octo import clock, errors, models
 from octo.models import DEFAULT_TTL, MAX_SESSION_TTL, LeaseOptions, expect, parse_time
-from octo.protocol import Request, backoff, lock_path
+from octo.protocol import Request, backoff, election_path, lock_path
 
 log = logging.getLogger("octo")
 
@@ -209,6 +209,10 @@ class LeaseBase(Renewable):
         """The request that releases it."""
         return Request("POST", lock_path(self.name, "release"), {"lease_id": self.lease_id})
 
+    def parse_ending(self, body: Any) -> None:
+        """Raises TransportError for an answer that is not about the release."""
+        models.expect_null(body)
+
     def parse_renewal(self, body: Any) -> float:
         expect(body, lease_id=str, expires_at=str)
         if body["lease_id"] != self.lease_id:
@@ -230,6 +234,31 @@ class LeaseBase(Renewable):
             reason = self.reason or "It was released."
             return errors.LeaseLost(f"The lease of {self.name} is over. {reason}", name=self.name)
         return None
+
+
+class TermBase(LeaseBase):
+    """The leadership of a room: a lease with requests of its own."""
+
+    @property
+    def batch_entry(self) -> dict[str, Any] | None:
+        return None
+
+    def renewal(self, *, timeout: float) -> Request:
+        body = {"leader_token": self.lease_id, **({} if self.ttl is None else {"ttl_seconds": self.ttl})}
+        return Request("POST", election_path(self.name, "renew"), body, timeout=timeout)
+
+    def parse_renewal(self, body: Any) -> float:
+        leader = expect(expect(body, leader=dict, leader_token=str, renew_after_ms=int)["leader"], term=int)
+        if leader["term"] != self.fencing_token:
+            raise models.invalid("our term")
+        self.expires_at = parse_time(leader.get("expires_at"))
+        return remaining_from(body, ttl=self.ttl)
+
+    def ending(self) -> Request:
+        return Request("POST", election_path(self.name, "resign"), {"leader_token": self.lease_id})
+
+    def parse_ending(self, body: Any) -> None:
+        expect(body, election_id=str, status=str)
 
 
 class SessionBase(Renewable):

@@ -249,6 +249,11 @@ def expect(body: Any, **fields: type | tuple[type, ...]) -> dict[str, Any]:
     return body
 
 
+def expect_null(body: Any) -> None:
+    if body is not None:
+        raise invalid("null")
+
+
 def parse_time(text: Any) -> datetime | None:
     """RFC 3339, with any number of digits."""
     if text is None:

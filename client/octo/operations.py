@@ -11,13 +11,14 @@ from urllib.parse import quote
 
 from octo import clock, errors, models
 from octo.lease import LeaseBase, remaining_from
-from octo.models import AcquireOptions, LeaseOptions, expect, invalid, lease_body
+from octo.models import AcquireOptions, LeaseOptions, expect, expect_null, invalid, lease_body
 from octo.protocol import (
     ANSWER_SECONDS,
     Operation,
     Reply,
     Request,
     Sleep,
+    election_path,
     jittered,
     lock_path,
     send_with_retry,
@@ -69,10 +70,6 @@ def campaign(
     return _acquire(
         path, body, [room], options, make=make, retry_for=retry_for, server_waits=False, parse=_parse_campaign
     )
-
-
-def election_path(room: str, verb: str = "") -> str:
-    return f"/elections/{quote(room, safe='')}" + (f"/{verb}" if verb else "")
 
 
 def _parse_campaign(body: Any) -> dict[str, Any]:
@@ -199,7 +196,7 @@ def _held(label: str, body: dict[str, Any]) -> errors.LockHeld:
     return errors.LockHeld(f"{name} is held{owner}.", name=name, held=held, blocked_by=blocked)
 
 
-def renew(name: str, lease_id: str, *, ttl: int | None, retry_for: float) -> Operation[Reply[dict[str, Any]]]:
+def renew(name: str, lease_id: str, *, ttl: int | None, retry_for: float) -> Operation[dict[str, Any]]:
     body = {"lease_id": lease_id, **({} if ttl is None else {"ttl_seconds": ttl})}
 
     def parse(body: Any) -> dict[str, Any]:
@@ -207,16 +204,14 @@ def renew(name: str, lease_id: str, *, ttl: int | None, retry_for: float) -> Ope
             raise invalid("our lease_id")
         return expect(body)
 
-    return send_with_retry(Request("POST", lock_path(name, "renew"), body), parse, retry_for=retry_for)
+    request = Request("POST", lock_path(name, "renew"), body)
+    reply: Reply[dict[str, Any]] = yield from send_with_retry(request, parse, retry_for=retry_for)
+    return reply.value
 
 
 def release(name: str, lease_id: str, *, retry_for: float) -> Operation[None]:
     """A second release succeeds if the answer to the first may have been lost."""
     yield from end(Request("POST", lock_path(name, "release"), {"lease_id": lease_id}), retry_for=retry_for)
-
-
-def end_session(session_id: str, *, retry_for: float) -> Operation[None]:
-    yield from end(Request("DELETE", f"/sessions/{session_id}"), retry_for=retry_for)
 
 
 def end(request: Request, *, retry_for: float, parse: Callable[[Any], object] | None = None) -> Operation[None]:
@@ -225,15 +220,6 @@ def end(request: Request, *, retry_for: float, parse: Callable[[Any], object] | 
     except (errors.LeaseNotCurrent, errors.NotFound, errors.SessionExpired) as problem:
         if not problem.repeated:
             raise
-
-
-def expect_null(body: Any) -> None:
-    if body is not None:
-        raise invalid("null")
-
-
-def for_all(request: Request, *, retry_for: float) -> Operation[Reply[list[dict[str, Any]]]]:
-    return send_with_retry(request, parse_results, retry_for=retry_for)
 
 
 def parse_results(body: Any) -> list[dict[str, Any]]:
@@ -245,6 +231,15 @@ def parse_page(field: str, body: Any) -> tuple[list[Any], str | None]:
     """One page of a list, and the cursor of the next."""
     cursor = expect(body, **{field: list}).get("next_cursor")
     return [expect(one) for one in body[field]], cursor if isinstance(cursor, str) else None
+
+
+def parse_session(body: Any) -> dict[str, Any]:
+    return expect(body, session_id=str, expires_at=str)
+
+
+def parse_joined(body: Any) -> dict[str, Any]:
+    texts = ("run_id", "layer_id", "actor_id", "role", "token", "session_id", "expires_at")
+    return expect(body, **dict.fromkeys(texts, str))
 
 
 def parse_previous(name: str, body: Any) -> models.PreviousHolder:

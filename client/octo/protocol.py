@@ -74,6 +74,10 @@ def lock_path(name: str, verb: str = "") -> str:
     return f"/locks/{encoded}/{verb}" if verb else f"/locks/{encoded}"
 
 
+def election_path(room: str, verb: str = "") -> str:
+    return f"/elections/{quote(room, safe='')}" + (f"/{verb}" if verb else "")
+
+
 def with_query(path: str, parameters: Mapping[str, object]) -> str:
     given = {name: value for name, value in parameters.items() if value is not None}
     return f"{path}?{urlencode(given)}" if given else path
@@ -128,8 +132,3 @@ def send_with_retry(request: Request, parse: Callable[[Any], Result], *, retry_f
             raise failure
         yield Sleep(pause)
         attempt += 1
-
-
-def call(request: Request, parse: Callable[[Any], Result], *, retry_for: float) -> Operation[Result]:
-    reply: Reply[Result] = yield from send_with_retry(request, parse, retry_for=retry_for)
-    return reply.value

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from octo import errors, models, operations
 from octo.leases import Session
-from octo.models import DEFAULT_SESSION_TTL, Entry, EntryInfo, RunInfo, expect
-from octo.protocol import Request, send_with_retry, with_query
+from octo.models import DEFAULT_SESSION_TTL, Entry, EntryInfo, RunInfo
+from octo.protocol import Request, with_query
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -92,8 +91,7 @@ class Actor(Session):
         body = {field: value for field, value in self._fields.items() if value is not None}
         # Repeated, it would find the name taken.
         request = Request("POST", self._path, body, idempotent=False)
-        operation = send_with_retry(request, _parse_joined, retry_for=self._parent.retry_for)
-        reply = self._parent.execute(operation, "join run")
+        reply = self._parent.send(request, operations.parse_joined, "join run")
         for field in ("run_id", "layer_id", "actor_id", "role", "token"):
             setattr(self, field, reply.value[field])
         self._client = self._parent.with_token(self.token)
@@ -165,8 +163,7 @@ class JoinedActor(Actor):
 
     def open(self) -> Self:
         request = Request("POST", f"/sessions/{self._joined_session}/keepalive", {})
-        operation = send_with_retry(request, _parse_session, retry_for=self._client.retry_for)
-        reply = self._client.execute(operation, "join run")
+        reply = self._client.send(request, operations.parse_session, "join run")
         self.token = self._client.settings.token
         self.opened(reply.value, sent_at=reply.sent_at)
         return self
@@ -190,21 +187,10 @@ class Run(Actor):
     def _end_session(self) -> None:
         self._parent.finish_run(self.run_id, reason=self._reason)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         self._reason = f"ended by {kind.__name__}" if kind else None
-        super().__exit__(kind, raised, trace)
+        super().__exit__(kind, *raised)
 
 
 def joined_actor(client: Client) -> JoinedActor:
     return JoinedActor(client=client, environment=os.environ)
-
-
-def _parse_session(body: Any) -> dict[str, Any]:
-    return expect(body, session_id=str, expires_at=str)
-
-
-def _parse_joined(body: Any) -> dict[str, Any]:
-    texts = ("run_id", "layer_id", "actor_id", "role", "token", "session_id", "expires_at")
-    return expect(body, **dict.fromkeys(texts, str))

@@ -40,9 +40,9 @@ class Transport:
         }
         self._client: httpx.AsyncClient | None = None
 
-    def reopened(self) -> Transport:
+    def reopened(self, settings: Settings | None = None) -> Transport:
         """The same, with connections of its own."""
-        return Transport(self._settings, program=self._program, transport=self._transport)
+        return Transport(settings or self._settings, program=self._program, transport=self._transport)
 
     async def send(self, request: Request) -> Response:
         sent_at = clock.now()
@@ -102,7 +102,7 @@ class Transport:
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60),
             )
         except ImportError as problem:
-            raise ConfigurationError(f"HTTP/2 needs another package: pip install 'octo[http2]' ({problem})") from None
+            raise ConfigurationError(f"HTTP/2 needs the extra `http2` of this package ({problem}).") from None
 
     def _trust(self) -> Any:
         import ssl

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from octo import clock, errors, models, operations
 from octo.models import ElectionInfo, WatchEvent, expect
-from octo.protocol import Request, Response, backoff, check_response, lock_path, with_query
+from octo.protocol import Request, Response, backoff, check_response, election_path, lock_path, with_query
 
 # The server sends at least a comment every 15 seconds.
 MAX_SILENCE = 35.0
@@ -88,7 +88,7 @@ def lock_events(
 def election_events(room: str, *, retry_for: float) -> EventStream[ElectionInfo]:
     """Without positions: a stream that broke begins again with the present state."""
     return EventStream(
-        operations.election_path(room, "watch"),
+        election_path(room, "watch"),
         lambda fields: [operations.parse_election(_body(fields))] if fields.get("event") == "state" else [],
         retry_for=retry_for,
     )

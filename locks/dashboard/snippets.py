@@ -99,7 +99,7 @@ def agents(*, url: str) -> list[Snippet]:
         Snippet(
             id="mcp-stdio",
             title="Agent on its own machine (MCP, stdio)",
-            note="Needs the octo package with its extra mcp. Leases are free when the agent's process ends.",
+            note="Needs octoadmin-client with its extra mcp. Leases are free when the agent's process ends.",
             text=_mcp_servers(stdio),
         ),
         Snippet(

@@ -4,9 +4,7 @@ import json
 import os
 import pty
 import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -222,32 +220,6 @@ def test_a_terminal_sees_who_it_waits_for(octo, client, name, tmp_path, no_color
     assert process.wait(30) == 124
     assert f"Waiting for {name}, held by agent-7" in seen.decode()
     assert (b"\x1b[31mError:" in seen) == (not no_color)
-
-
-def test_completion(octo, client, name, tmp_path):
-    client.acquire(name, ttl=60)
-    script = tmp_path / "completion.bash"
-    script.write_text(octo.run("completion", "bash").stdout)
-
-    def completed(*words: str) -> list[str]:
-        typed = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}"
-        line = f'source {script}; {typed}; _octo; echo "${{COMPREPLY[@]}}"'
-        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        done = subprocess.run(
-            ["bash", "-c", line],
-            env={**octo._environment({}), "PATH": path},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.split()
-
-    assert completed("octo", "loc") == ["lock"]
-    assert completed("octo", "lock", "re") == ["renew", "release"]
-    assert completed("octo", "lock", "acquire", "--w") == ["--wait"]
-    assert completed("octo", "lock", "status", name[:6]) == [name]
-    for shell in ("zsh", "fish"):
-        assert "force-release" in octo.run("completion", shell).stdout
 
 
 def test_help_is_there_for_every_command(octo):

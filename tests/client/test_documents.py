@@ -12,7 +12,7 @@ import pytest
 
 from octo import Client
 from octo.cli.commands import COMMANDS
-from octo.cli.exit_codes import ExitCode
+from octo.cli.output import ExitCode
 from tests.client.guides import DOCS, blocks
 
 

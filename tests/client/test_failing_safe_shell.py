@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -94,12 +93,3 @@ def test_a_conflict_can_have_a_code_that_the_command_never_has(octo, client, nam
     client.acquire(name, ttl=60)
     assert octo.run("run", name, "-E", "75", "--", "true").returncode == 75
     assert octo.run("run", name, "--conflict-exit-code", "75", "--wait", "1", "--", "true").returncode == 75
-
-
-def test_zsh_has_a_completion_of_its_own(octo, tmp_path):
-    script = octo.run("completion", "zsh").stdout
-    assert script.startswith("#compdef octo\n")
-    assert "bashcompinit" not in script
-    if zsh := shutil.which("zsh"):
-        (tmp_path / "_octo").write_text(script)
-        subprocess.run([zsh, "-n", tmp_path / "_octo"], check=True)

@@ -97,4 +97,6 @@ def test_no_fault_makes_a_lease_look_held_or_lost(backend, proxy, client, name):
         assert report["counts"]["renewed"] > LEASES
         assert report["counts"]["renew_failed"] > 0
         assert report["counts"]["checked"] > LEASES
+    # Chosen at random: a short run need not have all of them.
     assert len(proxy.counts) > 5
+    assert SECONDS < 300 or set(proxy.counts) == {"passed on", *FAULTS}

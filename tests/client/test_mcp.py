@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import httpx
 import httpx2
 import jsonschema
 import psutil
@@ -242,6 +243,26 @@ def test_an_actor_works_in_its_layer_and_its_run(backend, door, name):
                 assert "/peer/self/" in await refusal(client, "kv_set", path="/peer/lead/x", value="mine")
 
     run(scenario)
+
+
+def test_a_request_that_waits_for_an_entry_has_the_time_to_wait():
+    """Longer than other requests have."""
+    limits = []
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        limits.append(request.extensions["timeout"]["read"])
+        entry = {"path": "/shared/news", "version": 1, "value": "here", "encoding": "text"}
+        return httpx.Response(200, json=entry if len(limits) > 1 else {"timed_out": True})
+
+    async def scenario() -> None:
+        async with AsyncOctoClient("http://localhost", "token", transport=httpx.MockTransport(answer)) as client:
+            waiting = tools.kv_wait(
+                tools.Call(client, progress=lambda *_: asyncio.sleep(0)), "/shared/news", wait_secs=50
+            )
+            assert (await waiting)["value"] == "here"
+
+    asyncio.run(scenario())
+    assert min(limits) > 50
 
 
 def test_without_a_run_there_is_no_store(backend):

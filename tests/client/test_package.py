@@ -56,7 +56,7 @@ def test_commands_start_quickly(octo, words, limit):
 
 
 def test_looking_at_locks_imports_no_more_than_it_needs(octo):
-    heavy = ["aiohttp", "ctypes", "configparser", "octo.async_client", "octo.cli.run", "octo.cli.account",
+    heavy = ["aiohttp", "ctypes", "configparser", "h2.config", "octo.async_client", "octo.cli.run", "octo.cli.account",
              "octo.testing", "rich"]  # fmt: skip
     code = (
         "import sys; from octo.cli.main import main; code = main(['lock', 'status']);"

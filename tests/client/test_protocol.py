@@ -7,7 +7,7 @@ import pytest
 
 from octo import clock, errors, operations
 from octo.lease import LeaseBase, LeaseEvent, SessionBase, Status
-from octo.protocol import Request, Response, Sleep, call, lock_path
+from octo.protocol import Request, Response, Sleep, lock_path, send_with_retry
 from octo.renewer import BATCH_PAUSE, RenewalSet
 from octo.watch import lock_events
 
@@ -190,23 +190,23 @@ def test_the_end_of_a_session_ends_its_leases(time):
 
 def test_a_request_is_repeated_until_its_time_is_over(time):
     unavailable = answer(refusal("unavailable"), 503)
-    value, requests = run(
-        call(Request("GET", "/x"), lambda body: body, retry_for=30), time,
+    reply, requests = run(
+        send_with_retry(Request("GET", "/x"), lambda body: body, retry_for=30), time,
         errors.TransportError("no"), unavailable, answer(b"<html>"), answer({"a": 1}),
     )  # fmt: skip
-    assert (value, len(requests)) == ({"a": 1}, 4)
+    assert (reply.value, len(requests)) == ({"a": 1}, 4)
     began = time.now
     with pytest.raises(errors.Unavailable):
-        run(call(Request("GET", "/x"), lambda body: body, retry_for=30), time, *[unavailable] * 100)
+        run(send_with_retry(Request("GET", "/x"), lambda body: body, retry_for=30), time, *[unavailable] * 100)
     assert 25 < time.now - began <= 30
 
 
 def test_what_must_not_be_sent_twice_is_not(time):
     once = Request("POST", "/x", {}, idempotent=False)
     with pytest.raises(errors.TransportError):
-        run(call(once, lambda body: body, retry_for=30), time, errors.TransportError("lost"))
+        run(send_with_retry(once, lambda body: body, retry_for=30), time, errors.TransportError("lost"))
     unsent = errors.TransportError("refused", maybe_sent=False)
-    assert run(call(once, lambda body: body, retry_for=30), time, unsent, answer(1))[0] == 1
+    assert run(send_with_retry(once, lambda body: body, retry_for=30), time, unsent, answer(1))[0].value == 1
 
 
 def test_a_second_release_is_fine_only_after_a_lost_answer(time):

@@ -1,7 +1,10 @@
-"""TLS: a private CA, client certificates, and no connection to a server that is not trusted."""
+"""TLS: a private CA, client certificates, no connection to a server that is not trusted; and HTTP/2."""
 
 import http.server
+import json
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from octo import Client, ConfigurationError, TransportError
+from tests.servers import PROJECT_DIR, free_port
 
 LOCK = b'{"name": "a", "status": "free", "fencing_token": 0}'
 
@@ -93,3 +97,35 @@ def test_no_trust_no_answer(server, tmp_path):
             client.inspect("a")
     with Client(server, "token", ca_file=str(tmp_path / "missing")) as client, pytest.raises(ConfigurationError):
         client.inspect("a")
+
+
+async def application(scope, receive, send) -> None:
+    """For granian: a lock whose owner is the version of the protocol."""
+    if scope["type"] == "http":
+        lock = {"name": "a", "status": "held", "fencing_token": 1, "owner": scope["http_version"]}
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(lock).encode()})
+
+
+@pytest.fixture
+def modern_server(tmp_path) -> Iterator[str]:
+    """Speaks HTTP/1.1 and HTTP/2."""
+    certificate(tmp_path, "server", certificate(tmp_path, "ca", None))
+    port = free_port()
+    files = ["--ssl-certificate", tmp_path / "server.pem", "--ssl-keyfile", tmp_path / "server.key"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "granian", "--interface", "asgi", "--no-ws", "--port", str(port), *files,
+         f"{__name__}:application"],
+        cwd=PROJECT_DIR, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        assert any("Started worker" in line for line in process.stdout)
+        yield f"https://localhost:{port}"
+        process.terminate()
+
+
+def test_http_2_is_an_option(modern_server, tmp_path):
+    def protocol_of(*, http2: bool) -> str | None:
+        with Client(modern_server, "token", ca_file=str(tmp_path / "ca.pem"), http2=http2) as client:
+            return client.inspect("a").owner
+
+    assert (protocol_of(http2=False), protocol_of(http2=True)) == ("1.1", "2")

@@ -11,12 +11,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple
 
 from octo import config, errors
-from octo.cli.context import connect
-from octo.cli.exit_codes import ExitCode
-from octo.cli.output import Output, colorize, records_table, sanitize, table, until
+from octo.cli.context import connect, owner_of
+from octo.cli.output import ExitCode, Output, colorize, records_table, sanitize, table, until
 from octo.cli.saved_leases import SavedLeases, directory
 from octo.client import Client
-from octo.models import SessionInfo, TokenInfo, expect, format_time
+from octo.models import expect, format_time
 from octo.protocol import Request, Response, with_query
 
 MAX_CLOCK_DIFFERENCE = 5.0
@@ -37,7 +36,7 @@ def login(arguments: Any, output: Output) -> None:
         identity = client.whoami()
     name = arguments.profile or config.DEFAULT_PROFILE
     place = config.save_profile(name, url=url, token=token)
-    data = {"profile": name, "url": url, "stored_in": place, "token": _token_record(identity)}
+    data = {"profile": name, "url": url, "stored_in": place, "token": identity._asdict()}
     output.success(data, [f"Logged in to {url} as {sanitize(identity.name)}; the token is in {place}"])
 
 
@@ -55,13 +54,8 @@ def check_token(arguments: Any, output: Output) -> None:
     output.result({"token": {"public_id": public_id, "well_formed": True}}, [f"{public_id}: well-formed"])
 
 
-def _token_record(token: TokenInfo) -> dict[str, Any]:
-    return {**token._asdict(), "expires_at": format_time(token.expires_at)}
-
-
-def whoami(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        token = client.whoami()
+def whoami(client: Client, arguments: Any, output: Output) -> None:
+    token = client.whoami()
     lines = [
         f"{sanitize(token.name)} ({token.public_id})",
         f"  Space: {token.team}/{token.space}",
@@ -69,14 +63,13 @@ def whoami(arguments: Any, output: Output) -> None:
         f"  Names: {', '.join(f'{prefix}…' for prefix in token.prefixes) or 'all'}",
         f"  Expires: {format_time(token.expires_at) or 'never'}",
     ]
-    output.result({"token": _token_record(token)}, lines)
+    output.result({"token": token._asdict()}, lines)
 
 
-def rotate_token(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        new = client.rotate_token(overlap=arguments.overlap)
-        file = client.settings.token_file
-    data = {"public_id": new.public_id, "expires_at": format_time(new.expires_at)}
+def rotate_token(client: Client, arguments: Any, output: Output) -> None:
+    new = client.rotate_token(overlap=arguments.overlap)
+    file = client.settings.token_file
+    data = {"public_id": new.public_id, "expires_at": new.expires_at}
     if file is None:
         output.result({"token": {**data, "token": new.token}}, [new.token])
         output.note("The new token is shown this once.")
@@ -85,7 +78,14 @@ def rotate_token(arguments: Any, output: Output) -> None:
     output.success({"token": {**data, "file": file}}, [f"{file} now holds the token {new.public_id}"])
 
 
-def issue_token(arguments: Any, output: Output) -> None:
+def _list(client: Client, output: Output, path: str, field: str, columns: tuple[str, ...]) -> None:
+    answer = client.request("GET", path)
+    # Webhooks are an array in a space with OctoStore compatibility.
+    records = answer if isinstance(answer, list) else expect(answer, **{field: list})[field]
+    output.result({field: records}, records_table(columns, records, f"No {field}."))
+
+
+def issue_token(client: Client, arguments: Any, output: Output) -> None:
     body = {
         "name": arguments.name,
         "preset": arguments.preset,
@@ -93,103 +93,79 @@ def issue_token(arguments: Any, output: Output) -> None:
         "expires_in_days": arguments.days,
         **({"scopes": arguments.scope} if arguments.scope else {}),
     }
-    with connect(arguments) as client:
-        issued = expect(client.request("POST", "/tokens", body), token=str, public_id=str)
+    issued = expect(client.request("POST", "/tokens", body), token=str, public_id=str)
     output.result({"token": issued}, [issued["token"]])
     output.note(f"Token {issued['public_id']} is shown this once. It expires {issued.get('expires_at') or 'never'}.")
 
 
-def list_tokens(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        path = with_query("/tokens", {"revoked": "true" if arguments.revoked else None})
-        tokens = expect(client.request("GET", path), tokens=list)["tokens"]
+def list_tokens(client: Client, arguments: Any, output: Output) -> None:
+    path = with_query("/tokens", {"revoked": "true" if arguments.revoked else None})
     columns = ("public_id", "name", "scopes", "expires_at", "last_used_at", "live_leases")
-    output.result({"tokens": tokens}, records_table(columns, tokens, "No tokens."))
+    _list(client, output, path, "tokens", columns)
 
 
-def revoke_token(arguments: Any, output: Output) -> None:
+def revoke_token(client: Client, arguments: Any, output: Output) -> None:
     path = with_query(f"/tokens/{arguments.public_id}", {"leases": "release" if arguments.release else None})
-    with connect(arguments) as client:
-        revoked = client.request("DELETE", path) or {}
+    revoked = client.request("DELETE", path) or {}
     output.success({"token": {"public_id": arguments.public_id, **revoked}}, [f"{arguments.public_id} is revoked"])
 
 
-def _session_record(session: SessionInfo) -> dict[str, Any]:
-    return {**session._asdict(), "expires_at": format_time(session.expires_at)}
-
-
-def start_session(arguments: Any, output: Output) -> None:
-    owner = arguments.owner or os.environ.get("OCTO_OWNER") or None
-    with connect(arguments) as client:
-        session = client.session(ttl=arguments.ttl, owner=owner, metadata=arguments.metadata).open()
-    data = {"session_id": session.session_id, "expires_at": format_time(session.expires_at)}
+def start_session(client: Client, arguments: Any, output: Output) -> None:
+    session = client.session(ttl=arguments.ttl, owner=owner_of(arguments), metadata=arguments.metadata).open()
+    data = {"session_id": session.session_id, "expires_at": session.expires_at}
     output.result({"session": data}, [session.session_id])
-    output.note(f"It ends at {data['expires_at']} unless you send: octo session keepalive {session.session_id}")
+    end = format_time(session.expires_at)
+    output.note(f"It ends at {end} unless you send: octo session keepalive {session.session_id}")
 
 
-def keepalive_session(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        session = client.keepalive_session(arguments.session_id)
-    data = {"session_id": session.session_id, "expires_at": format_time(session.expires_at)}
-    output.success({"session": data}, [f"The session lives until {data['expires_at']}"])
+def keepalive_session(client: Client, arguments: Any, output: Output) -> None:
+    session = client.keepalive_session(arguments.session_id)
+    data = {"session_id": session.session_id, "expires_at": session.expires_at}
+    output.success({"session": data}, [f"The session lives until {format_time(session.expires_at)}"])
 
 
-def show_session(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        session = client.inspect_session(arguments.session_id)
+def show_session(client: Client, arguments: Any, output: Output) -> None:
+    session = client.inspect_session(arguments.session_id)
     state = until(session.expires_at) if session.active else "ended"
     locks = f"{session.lock_count} lock{'' if session.lock_count == 1 else 's'}"
     line = f"{session.session_id}  {sanitize(session.owner or '')}  {locks}  {state}"
-    output.result({"session": _session_record(session)}, [line])
+    output.result({"session": session._asdict()}, [line])
 
 
-def list_sessions(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        sessions = client.sessions()
+def list_sessions(client: Client, arguments: Any, output: Output) -> None:
+    sessions = client.sessions()
     rows = [(one.session_id, one.owner or "", str(one.lock_count), until(one.expires_at)) for one in sessions]
-    output.result({"sessions": [_session_record(one) for one in sessions]}, table(rows) if rows else ["No sessions."])
+    output.result({"sessions": [one._asdict() for one in sessions]}, table(rows) if rows else ["No sessions."])
 
 
-def end_session(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        client.end_session(arguments.session_id)
+def end_session(client: Client, arguments: Any, output: Output) -> None:
+    client.end_session(arguments.session_id)
     output.success({"session": {"session_id": arguments.session_id}}, ["The session has ended, and its locks are free"])
 
 
-def create_webhook(arguments: Any, output: Output) -> None:
+def create_webhook(client: Client, arguments: Any, output: Output) -> None:
     body = {"url": arguments.target, "kinds": arguments.kind or [], "prefix": arguments.prefix or ""}
-    with connect(arguments) as client:
-        webhook = expect(client.request("POST", "/webhooks", body), id=str, url=str, secret=str)
+    webhook = expect(client.request("POST", "/webhooks", body), id=str, url=str, secret=str)
     output.result({"webhook": webhook}, [f"{webhook['id']}  {webhook['url']}", f"  Secret: {webhook['secret']}"])
     output.note("The secret is shown this once.")
 
 
-def list_webhooks(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        answer = client.request("GET", "/webhooks")
-    # An array in a space with OctoStore compatibility.
-    webhooks = answer if isinstance(answer, list) else expect(answer, webhooks=list)["webhooks"]
-    columns = ("id", "url", "kinds", "prefix", "paused", "created_at")
-    output.result({"webhooks": webhooks}, records_table(columns, webhooks, "No webhooks."))
+def list_webhooks(client: Client, arguments: Any, output: Output) -> None:
+    _list(client, output, "/webhooks", "webhooks", ("id", "url", "kinds", "prefix", "paused", "created_at"))
 
 
-def webhook_deliveries(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        answer = client.request("GET", f"/webhooks/{arguments.webhook}/deliveries")
-    deliveries = expect(answer, deliveries=list)["deliveries"]
+def webhook_deliveries(client: Client, arguments: Any, output: Output) -> None:
     columns = ("id", "event", "lock_name", "status", "attempts", "created_at")
-    output.result({"deliveries": deliveries}, records_table(columns, deliveries, "No deliveries."))
+    _list(client, output, f"/webhooks/{arguments.webhook}/deliveries", "deliveries", columns)
 
 
-def test_webhook(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        answer = client.request("POST", f"/webhooks/{arguments.webhook}/test", {})
+def test_webhook(client: Client, arguments: Any, output: Output) -> None:
+    answer = client.request("POST", f"/webhooks/{arguments.webhook}/test", {})
     output.success({"webhook": {"id": arguments.webhook, "test": answer}}, ["A test event is on its way"])
 
 
-def delete_webhook(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        client.request("DELETE", f"/webhooks/{arguments.webhook}")
+def delete_webhook(client: Client, arguments: Any, output: Output) -> None:
+    client.request("DELETE", f"/webhooks/{arguments.webhook}")
     output.success({"webhook": {"id": arguments.webhook}}, [f"{arguments.webhook} is deleted"])
 
 

@@ -7,8 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from octo.cli.exit_codes import UsageError
-from octo.cli.output import parse_duration
+from octo.cli.output import UsageError, parse_duration
 
 
 class Parser(argparse.ArgumentParser):
@@ -28,7 +27,8 @@ class Argument:
 
 
 class Command(NamedTuple):
-    """`run` is `module:function` within octo.cli, imported when the command runs."""
+    """`run` is `module:function` within octo.cli, imported when the command runs and called with the client, the
+    arguments and the output. `defaults` are attributes of the arguments; with `_LOCAL` there is no client."""
 
     path: str
     run: str
@@ -114,6 +114,7 @@ GROUPS = {
     "tokens": "Issue, list and revoke tokens of the space",
     "webhooks": "Have events delivered to a URL",
 }
+_LOCAL = {"connects": False}
 _OPTIONAL = {"resource_required": False}
 _REQUIRED = {"resource_required": True, "noun": "lock"}
 _ANONYMOUS = {"token": ""}
@@ -218,10 +219,10 @@ COMMANDS = (
             "octo jobs release issue-1842", _JOB),
     Command("jobs owner", "locks:job_owner", "Show who owns a job", RESOURCE, "octo jobs owner issue-1842", _JOB),
     Command("jobs list", "locks:list_jobs", "List claimed jobs", PREFIX, "octo jobs list --prefix issue-"),
-    Command("election create", "elections:create", "Create a room for candidates", (), "octo election create",
+    Command("election create", "agents:create_election", "Create a room for candidates", (), "octo election create",
             _ANONYMOUS),
     Command(
-        "election hold", "elections:hold", "Lead a room: while a command runs, or until this one is stopped",
+        "election hold", "agents:lead", "Lead a room: while a command runs, or until this one is stopped",
         (*ROOM, Argument("--candidate", metavar="ID", help="who you are (default: OCTO_OWNER, else the host)"),
          Argument("--ttl", type=_duration, metavar="TIME", help="5s to 5m (default: 30s)"),
          Argument("--metadata", metavar="TEXT", help="what others should know"),
@@ -231,15 +232,15 @@ COMMANDS = (
         {**_ANONYMOUS, "takes_command": True, "more": None, "slots": None, "on_held": "wait", "owner": None,
          "conflict_exit_code": None, "events_fd": None},
     ),
-    Command("election status", "elections:status", "Show who leads a room", ROOM, "octo election status ROOM",
+    Command("election status", "agents:election_status", "Show who leads a room", ROOM, "octo election status ROOM",
             _ANONYMOUS),
     Command(
-        "election watch", "elections:watch", "Print the state of a room whenever it changes",
+        "election watch", "agents:watch_election", "Print the state of a room whenever it changes",
         (*ROOM, Argument("--limit", type=int, metavar="N", help="stop after so many states")),
         "octo election watch ROOM", _ANONYMOUS,
     ),
     Command(
-        "runs start", "runs:start", "Start a run, as its lead",
+        "runs start", "agents:start_run", "Start a run, as its lead",
         (Argument("--name", help="what people call it"), Argument("--metadata", metavar="TEXT", help="plain text"),
          Argument("--idle-limit", type=_duration, metavar="TIME",
                   help="finish when the lead is silent for so long (default: 1h)"),
@@ -249,46 +250,47 @@ COMMANDS = (
          Argument("--dump", action="store_true", help="keep an export when it finishes")),
         "octo runs start --name nightly --dump",
     ),
-    Command("runs list", "runs:listing", "List runs",
+    Command("runs list", "agents:list_runs", "List runs",
             (Argument("--state", choices=["all", "unfinished", "active", "draining", "finished"], help="which"),),
             "octo runs list --state unfinished"),
-    Command("runs show", "runs:show", "Show the layers, actors and leases of a run", RUN, "octo runs show RUN"),
-    Command("runs drain", "runs:drain", "Let a run end: no new actors, layers and leases", RUN, "octo runs drain RUN"),
-    Command("runs finish", "runs:finish", "Finish a run: its tokens are revoked, its leases free",
+    Command("runs show", "agents:show_run", "Show the layers, actors and leases of a run", RUN, "octo runs show RUN"),
+    Command("runs drain", "agents:drain_run", "Let a run end: no new actors, layers and leases", RUN,
+            "octo runs drain RUN"),
+    Command("runs finish", "agents:finish_run", "Finish a run: its tokens are revoked, its leases free",
             (*RUN, Argument("--reason", help="why; it goes into the history")), "octo runs finish RUN --reason done"),
-    Command("runs export", "runs:export", "Print all entries, leases and actors of a run as JSON", RUN,
+    Command("runs export", "agents:export_run", "Print all entries, leases and actors of a run as JSON", RUN,
             "octo runs export RUN > run.json"),
-    Command("kv get", "runs:get", "Print an entry of your layer", (*KV, *LAYER), "octo kv get /shared/findings/1"),
-    Command("kv set", "runs:set_value", "Write an entry", (*KV, *VALUE, *OVERRIDE),
+    Command("kv get", "agents:get_entry", "Print an entry of your layer", (*KV, *LAYER), "octo kv get /shared/note"),
+    Command("kv set", "agents:set_entry", "Write an entry", (*KV, *VALUE, *OVERRIDE),
             "octo kv set /shared/note 'found it'\nocto kv set /peer/self/state '{\"done\": 3}' --encoding json\n"
             "octo kv set /shared/report - < report.bin"),
     Command(
-        "kv cas", "runs:set_value", "Write an entry if it is still at a version; exit 4 if not",
+        "kv cas", "agents:set_entry", "Write an entry if it is still at a version; exit 4 if not",
         (*KV, *VALUE, *OVERRIDE, Argument("--expected-version", type=int, required=True, metavar="N",
                                           help="the version it must have; 0 if it must not exist")),
         "octo kv cas /shared/counter 42 --encoding json --expected-version 7",
     ),
-    Command("kv ls", "runs:list_entries", "List entries that you may read",
+    Command("kv ls", "agents:list_entries", "List entries that you may read",
             (Argument("glob", nargs="?", default="/**", help="`*` matches within a segment, `**` across"), *LAYER),
             "octo kv ls '/shared/**'"),
     Command(
-        "kv wait", "runs:wait", "Wait until an entry is written, and print it",
+        "kv wait", "agents:wait_for_entry", "Wait until an entry is written, and print it",
         (*KV, *LAYER, Argument("--min-version", type=int, default=1, metavar="N", help="(default: 1)"),
          Argument("--timeout", type=_wait, default=math.inf, metavar="TIME", help="exit 124 after this long")),
         "octo kv wait /ref/plan --timeout 5m",
     ),
-    Command("kv rm", "runs:delete", "Delete an entry", (*KV, *OVERRIDE), "octo kv rm /shared/note"),
+    Command("kv rm", "agents:delete_entry", "Delete an entry", (*KV, *OVERRIDE), "octo kv rm /shared/note"),
     Command(
         "hook install", "git:install_hooks", "Check what is committed or pushed; a hook that is there is called too",
-        HOOKS, "octo hook install\nocto hook install pre-commit",
+        HOOKS, "octo hook install\nocto hook install pre-commit", _LOCAL,
     ),
     Command("hook uninstall", "git:uninstall_hooks", "Remove the hooks, and restore what was there before", HOOKS,
-            "octo hook uninstall"),
+            "octo hook uninstall", _LOCAL),
     Command(
         "hook run", "git:run_hook", "What the hooks call: check what is being committed or pushed",
         (Argument("hook", choices=["pre-commit", "pre-push"], help="which hook"),
          Argument("remote", nargs="?", help="of a push"), Argument("remote_url", nargs="?", help="of a push"), *HOLDER),
-        "octo hook run pre-commit",
+        "octo hook run pre-commit", _LOCAL,
     ),
     Command(
         "init", "git:init", "Prepare a git repository: .git/octo/config.toml, and a section for AGENTS.md",
@@ -296,7 +298,7 @@ COMMANDS = (
          Argument("--prefix", help="put before the names of files, where repositories share a space"),
          Argument("--space", metavar="TEAM/SPACE", help="the space that the token must belong to"),
          Argument("--agents-file", default="AGENTS.md", metavar="FILE", help="(default: AGENTS.md)")),
-        "octo init\nocto init --policy require --prefix acme/app",
+        "octo init\nocto init --policy require --prefix acme/app", _LOCAL,
     ),
     Command(
         "session start", "account:start_session", "Start a session",
@@ -311,10 +313,10 @@ COMMANDS = (
     Command("session end", "account:end_session", "End a session and free its locks", SESSION,
             "octo session end SESSION"),
     Command("login", "account:login", "Save a server and its token as a profile", (),
-            "octo login --url https://octo.example.com\nocto login --profile staging < token-file"),
-    Command("logout", "account:logout", "Remove a profile", (), "octo logout --profile staging"),
+            "octo login --url https://octo.example.com\nocto login --profile staging < token-file", _LOCAL),
+    Command("logout", "account:logout", "Remove a profile", (), "octo logout --profile staging", _LOCAL),
     Command("token check", "account:check_token", "Check the token's checksum, without a request", (),
-            "octo token check"),
+            "octo token check", _LOCAL),
     Command("token whoami", "account:whoami", "Show what the token may do", (), "octo token whoami"),
     Command(
         "token rotate", "account:rotate_token", "Replace the token; one from a file is replaced there",
@@ -351,19 +353,19 @@ COMMANDS = (
     Command("webhooks test", "account:test_webhook", "Send a test event", WEBHOOK, "octo webhooks test WEBHOOK"),
     Command("webhooks delete", "account:delete_webhook", "Delete a webhook", WEBHOOK, "octo webhooks delete WEBHOOK"),
     Command(
-        "mcp", "mcp:mcp", "Serve the tools for agents on standard input and output (MCP)",
+        "mcp", "agents:mcp", "Serve the tools for agents on standard input and output (MCP)",
         (Argument("--session-ttl", type=_duration, default=60, metavar="TIME",
                   help="how long leases outlive a process that was killed (default: 60s)"),
          Argument("--owner", help="who holds the leases (default: OCTO_OWNER, else the token's name)")),
-        "octo mcp\nOCTO_OWNER=agent-7 octo mcp --session-ttl 30s",
+        "octo mcp\nOCTO_OWNER=agent-7 octo mcp --session-ttl 30s", _LOCAL,
     ),
-    Command("doctor", "account:doctor", "Check configuration, server and token", (), "octo doctor"),
+    Command("doctor", "account:doctor", "Check configuration, server and token", (), "octo doctor", _LOCAL),
     Command(
         "completion", "completion:completion", "Print a completion script for a shell",
         (Argument("shell", choices=["bash", "zsh", "fish"], help="which shell"),),
-        "source <(octo completion bash)\nocto completion zsh > ~/.zfunc/_octo\nocto completion fish | source",
+        "source <(octo completion bash)\nocto completion zsh > ~/.zfunc/_octo\nocto completion fish | source", _LOCAL,
     ),
-    Command("man", "completion:manual", "Print the manual page", (), "octo man | man -l -"),
+    Command("man", "completion:manual", "Print the manual page", (), "octo man | man -l -", _LOCAL),
 )  # fmt: skip
 
 

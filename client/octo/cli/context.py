@@ -24,15 +24,18 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_SECONDS = 0.1
 
 
-def connect(arguments: Any, *, retry_for: float = RETRY_SECONDS) -> Client:
-    return Client(
-        arguments.url,
-        getattr(arguments, "token", None),
-        token_file=arguments.token_file,
-        profile=arguments.profile,
-        retry_for=retry_for,
-        program="octo-cli",
-    )
+def connect(arguments: Any) -> Client:
+    return Client(**server_of(arguments), program="octo-cli", retry_for=RETRY_SECONDS)
+
+
+def server_of(arguments: Any) -> dict[str, Any]:
+    """The address and the token, as arguments of a client."""
+    given = {name: getattr(arguments, name) for name in ("url", "token_file", "profile")}
+    return {**given, "token": getattr(arguments, "token", None)}
+
+
+def owner_of(arguments: Any) -> str | None:
+    return arguments.owner or os.environ.get("OCTO_OWNER") or None
 
 
 def saved_leases(client: Client, arguments: Any) -> SavedLeases:
@@ -52,7 +55,7 @@ def options_of(arguments: Any, spinner: Spinner) -> dict[str, Any]:
     return {
         "ttl": arguments.ttl,
         "wait": arguments.wait,
-        "owner": arguments.owner or os.environ.get("OCTO_OWNER") or None,
+        "owner": owner_of(arguments),
         "metadata": arguments.metadata,
         "lock_delay": getattr(arguments, "lock_delay", None),
         "session_id": getattr(arguments, "session_id", None),

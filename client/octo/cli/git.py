@@ -10,8 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from octo import config, errors, names
 from octo.cli.context import connect, saved_leases
-from octo.cli.exit_codes import Blocked, ExitCode
-from octo.cli.output import Output, sanitize, until
+from octo.cli.output import Blocked, ExitCode, Output, sanitize, until
 from octo.client import Client
 from octo.models import LockCheck
 
@@ -144,9 +143,8 @@ def report(result: LockCheck, output: Output) -> None:
         output.success(facts, ["Clear"])
 
 
-def check(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        result = check_names(client, arguments, arguments.names, find_config())
+def check(client: Client, arguments: Any, output: Output) -> None:
+    result = check_names(client, arguments, arguments.names, find_config())
     report(result, output)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime, timezone
+from itertools import islice
 from typing import Any
 
 from octo import errors
-from octo.cli.context import RETRY_SECONDS, Spinner, connect, options_of, save, saved_leases
-from octo.cli.exit_codes import UsageError
-from octo.cli.output import Output, colorize, expires, format_duration, sanitize, table, unix_ms, until
+from octo.cli.context import RETRY_SECONDS, Spinner, options_of, save, saved_leases
+from octo.cli.output import Output, UsageError, colorize, expires, format_duration, sanitize, table, unix_ms, until
 from octo.cli.saved_leases import SavedLeases
 from octo.client import Client
 from octo.leases import Lease
@@ -31,7 +32,7 @@ def record(lock: Lease | LockInfo | PreviousHolder | WatchEvent) -> dict[str, An
             fields[field] = value
     for field in ("acquired_at", "expires_at", "observed_at"):
         if (at := getattr(lock, field, None)) is not None:
-            fields[field] = format_time(at)
+            fields[field] = at
     fields["expires_unix_ms"] = unix_ms(lock.expires_at)
     if isinstance(lock, Lease):
         # The nonce of an acquisition, in the words of grite; unlike the lease id it is no secret.
@@ -49,32 +50,29 @@ def _acquired(lease: Lease, title: str = "Lock acquired") -> list[str]:
     ]
 
 
-def acquire(arguments: Any, output: Output) -> None:
+def acquire(client: Client, arguments: Any, output: Output) -> None:
     if arguments.noun == "job":
         arguments.ttl = arguments.ttl or JOB_TTL
-    with connect(arguments) as client:
-        with Spinner(arguments.resource) as spinner:
-            lease = client.acquire(arguments.resource, **options_of(arguments, spinner))
-        save(client, arguments, lease)
+    with Spinner(arguments.resource) as spinner:
+        lease = client.acquire(arguments.resource, **options_of(arguments, spinner))
+    save(client, arguments, lease)
     output.success(
         {arguments.noun: record(lease)}, _acquired(lease, "Job claimed" if arguments.noun == "job" else "Lock acquired")
     )
 
 
-def claim_next(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        with Spinner("a free lock") as spinner:
-            lease = client.claim_next(_names(arguments), **options_of(arguments, spinner))
-        save(client, arguments, lease)
+def claim_next(client: Client, arguments: Any, output: Output) -> None:
+    with Spinner("a free lock") as spinner:
+        lease = client.claim_next(_names(arguments), **options_of(arguments, spinner))
+    save(client, arguments, lease)
     output.result({"lock": record(lease)}, _acquired(lease))
 
 
-def acquire_all(arguments: Any, output: Output) -> None:
+def acquire_all(client: Client, arguments: Any, output: Output) -> None:
     names = _names(arguments)
-    with connect(arguments) as client:
-        with Spinner(", ".join(names)) as spinner:
-            leases = client.acquire_all(names, **options_of(arguments, spinner))
-        save(client, arguments, *leases)
+    with Spinner(", ".join(names)) as spinner:
+        leases = client.acquire_all(names, **options_of(arguments, spinner))
+    save(client, arguments, *leases)
     output.success(
         {"locks": [record(lease) for lease in leases]}, [line for lease in leases for line in _acquired(lease)]
     )
@@ -85,65 +83,59 @@ def _names(arguments: Any) -> list[str]:
     return sys.stdin.read().split() if names == ["-"] else names
 
 
-def renew(arguments: Any, output: Output) -> None:
+def renew(client: Client, arguments: Any, output: Output) -> None:
     name = arguments.resource
-    with connect(arguments) as client:
-        saved = saved_leases(client, arguments)
-        lease = None if arguments.lease_id else saved.load(name)
-        lease_id = arguments.lease_id or (lease.lease_id if lease else "")
-        ttl = arguments.ttl or (lease.ttl if lease else None)
-        try:
-            renewed = client.renew(name, lease_id, ttl=ttl)
-        except errors.LeaseNotCurrent:
-            saved.delete(lease_id)
-            raise
-        expires_at = parse_time(renewed["expires_at"])
-        if lease is not None:
-            saved.save(lease._replace(expires_unix_ms=unix_ms(expires_at) or 0, ttl=ttl))
+    saved = saved_leases(client, arguments)
+    lease = None if arguments.lease_id else saved.load(name)
+    lease_id = arguments.lease_id or (lease.lease_id if lease else "")
+    ttl = arguments.ttl or (lease.ttl if lease else None)
+    try:
+        renewed = client.renew(name, lease_id, ttl=ttl)
+    except errors.LeaseNotCurrent:
+        saved.delete(lease_id)
+        raise
+    expires_at = parse_time(renewed["expires_at"])
+    if lease is not None:
+        saved.save(lease._replace(expires_unix_ms=unix_ms(expires_at) or 0, ttl=ttl))
     lock = {
         "resource": name,
         "fencing_token": renewed.get("fencing_token"),
-        "expires_at": format_time(expires_at),
+        "expires_at": expires_at,
         "expires_unix_ms": unix_ms(expires_at),
     }
     title = "Job kept" if arguments.command == "jobs" else "Lock renewed"
     output.success({arguments.noun: lock}, [title, f"  Resource: {name}", f"  Expires: {expires(expires_at)}"])
 
 
-def release(arguments: Any, output: Output) -> None:
+def release(client: Client, arguments: Any, output: Output) -> None:
     name = arguments.resource
-    with connect(arguments) as client:
-        saved = saved_leases(client, arguments)
-        lease_id = arguments.lease_id or saved.load(name).lease_id
-        try:
-            client.release(name, lease_id)
-        except errors.LeaseNotCurrent:
-            saved.delete(lease_id)
-            raise
+    saved = saved_leases(client, arguments)
+    lease_id = arguments.lease_id or saved.load(name).lease_id
+    try:
+        client.release(name, lease_id)
+    except errors.LeaseNotCurrent:
         saved.delete(lease_id)
+        raise
+    saved.delete(lease_id)
     title = "Job released" if arguments.command == "jobs" else "Lock released"
     output.success({arguments.noun: {"resource": name, "status": "released"}}, [title, f"  Resource: {name}"])
 
 
-def force_release(arguments: Any, output: Output) -> None:
+def force_release(client: Client, arguments: Any, output: Output) -> None:
     """Without a fencing token, the lease that is held now: the next holder is left alone."""
     name = arguments.resource
-    with connect(arguments) as client:
-        guard = arguments.fencing_token
-        if guard is None:
-            guard = client.inspect(name).fencing_token
-        previous = client.force_release(
-            name, reason=arguments.reason, fencing_token=guard, lock_delay=arguments.lock_delay
-        )
+    guard = arguments.fencing_token
+    if guard is None:
+        guard = client.inspect(name).fencing_token
+    previous = client.force_release(name, reason=arguments.reason, fencing_token=guard, lock_delay=arguments.lock_delay)
     data = {"resource": name, "status": "released", "previous": record(previous)}
     output.success(
         {"lock": data}, ["Lock force-released", f"  Resource: {name}", f"  Owner was: {sanitize(previous.owner or '')}"]
     )
 
 
-def gc(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        over = saved_leases(client, arguments).prune()
+def gc(client: Client, arguments: Any, output: Output) -> None:
+    over = saved_leases(client, arguments).prune()
     count = f"{len(over)} saved lease{'' if len(over) == 1 else 's'}"
     output.success({"forgotten": over}, [f"Deleted {count} that ended. The server expires locks by itself."])
 
@@ -158,19 +150,18 @@ def _conflicts(client: Client, names: Sequence[str], saved: SavedLeases) -> list
         return []
 
 
-def status(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        saved = saved_leases(client, arguments)
-        ours = {name: lease.fencing_token for name, lease in saved.all().items() if not lease.is_over()}
-        if arguments.resource:
-            lock = client.inspect(arguments.resource)
-            locks = [lock] if lock.status == "held" else []
-        else:
-            locks = list(client.locks(prefix=arguments.prefix))
-        if arguments.mine:
-            locks = [lock for lock in locks if ours.get(lock.name) == lock.fencing_token]
-        asked = [arguments.resource] if arguments.resource else list(ours)[:MAX_CHECKED]
-        conflicts = _conflicts(client, asked, saved)
+def status(client: Client, arguments: Any, output: Output) -> None:
+    saved = saved_leases(client, arguments)
+    ours = {name: lease.fencing_token for name, lease in saved.all().items() if not lease.is_over()}
+    if arguments.resource:
+        lock = client.inspect(arguments.resource)
+        locks = [lock] if lock.status == "held" else []
+    else:
+        locks = list(client.locks(prefix=arguments.prefix))
+    if arguments.mine:
+        locks = [lock for lock in locks if ours.get(lock.name) == lock.fencing_token]
+    asked = [arguments.resource] if arguments.resource else list(ours)[:MAX_CHECKED]
+    conflicts = _conflicts(client, asked, saved)
     data = [
         {**output.holder(one), "conflicts_with": conflict.name} for conflict in conflicts for one in conflict.blocked_by
     ]
@@ -205,22 +196,21 @@ def _one(lock: LockInfo) -> list[str]:
     return lines
 
 
-def listing(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        before: list[LockInfo] | None = None
-        while True:
-            filters = {field: getattr(arguments, field) for field in ("prefix", "owner", "status", "sort")}
-            locks = list(client.locks(**filters))
-            on_screen = arguments.watch and not output.as_json and sys.stdout.isatty()
-            if on_screen or locks != before:
-                if on_screen:
-                    sys.stdout.write("\x1b[H\x1b[J")
-                lines = [lock.name for lock in locks] if arguments.names else _table(locks)
-                output.result({"locks": [record(lock) for lock in locks]}, lines)
-            if not arguments.watch:
-                return
-            before = locks
-            time.sleep(REFRESH_SECONDS)
+def listing(client: Client, arguments: Any, output: Output) -> None:
+    before: list[LockInfo] | None = None
+    while True:
+        filters = {field: getattr(arguments, field) for field in ("prefix", "owner", "status", "sort")}
+        locks = list(client.locks(**filters))
+        on_screen = arguments.watch and not output.as_json and sys.stdout.isatty()
+        if on_screen or locks != before:
+            if on_screen:
+                sys.stdout.write("\x1b[H\x1b[J")
+            lines = [lock.name for lock in locks] if arguments.names else _table(locks)
+            output.result({"locks": [record(lock) for lock in locks]}, lines)
+        if not arguments.watch:
+            return
+        before = locks
+        time.sleep(REFRESH_SECONDS)
 
 
 def _table(locks: list[LockInfo]) -> list[str]:
@@ -235,32 +225,27 @@ def _table(locks: list[LockInfo]) -> list[str]:
     return [colorize(heading, "bold", sys.stdout), *lines]
 
 
-def history(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        events = list(client.history(arguments.resource, limit=arguments.limit))
+def history(client: Client, arguments: Any, output: Output) -> None:
+    events = list(client.history(arguments.resource, limit=arguments.limit))
     columns = ("at", "kind", "lock_name", "owner", "fencing_token", "reason")
     rows = [[str(event.get(column) or "") for column in columns] for event in events]
     output.result({"events": events}, table(rows) if rows else ["No events."])
 
 
-def watch(arguments: Any, output: Output) -> None:
+def watch(client: Client, arguments: Any, output: Output) -> None:
     if arguments.resource and arguments.prefix is not None:
         raise UsageError("Watch one resource or a prefix, not both.")
-    with connect(arguments, retry_for=WATCH_RETRY_SECONDS) as client:
-        events = client.watch(arguments.resource, prefix=arguments.prefix, after=arguments.after)
-        for number, event in enumerate(events, 1):
+    client.retry_for = WATCH_RETRY_SECONDS
+    with closing(client.watch(arguments.resource, prefix=arguments.prefix, after=arguments.after)) as events:
+        for event in islice(events, arguments.limit or None):
             kind = (event.status if event.event == "snapshot" else event.event) or ""
             facts = [format_time(event.observed_at) or "", f"{kind:<14}", event.lock_name, sanitize(event.owner or "")]
             line = "  ".join([*facts, until(event.expires_at)]).rstrip()
             output.result({field: value for field, value in record(event).items() if value is not None}, [line])
-            if arguments.limit and number >= arguments.limit:
-                events.close()
-                return
 
 
-def job_owner(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        lock = client.get_job_owner(arguments.resource)
+def job_owner(client: Client, arguments: Any, output: Output) -> None:
+    lock = client.get_job_owner(arguments.resource)
     if lock is None:
         raise errors.NotFound(f"{arguments.resource} has no owner.", status=404)
     lines = [f"{arguments.resource} is owned by {sanitize(lock.owner or '')}, {until(lock.expires_at)}"]
@@ -269,8 +254,7 @@ def job_owner(arguments: Any, output: Output) -> None:
     output.result({"job": record(lock)}, lines)
 
 
-def list_jobs(arguments: Any, output: Output) -> None:
-    with connect(arguments) as client:
-        jobs = client.list_claimed_jobs(arguments.prefix)
+def list_jobs(client: Client, arguments: Any, output: Output) -> None:
+    jobs = client.list_claimed_jobs(arguments.prefix)
     rows = [(job.name, job.owner or "", until(job.expires_at), job.metadata or "") for job in jobs]
     output.result({"jobs": [record(job) for job in jobs]}, table(rows) if rows else ["No job is claimed."])

@@ -18,19 +18,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"octo {__version__}")
         return 0
+    # Where they are installed, httpx imports h2, and rich and click for its own command line. No command uses them, and
+    # they take as long as all the rest.
+    for module in ("httpx._main", "h2"):
+        sys.modules.setdefault(module, None)  # type: ignore[arg-type]
+    if words[:1] == ["__complete"]:
+        from octo.cli.completion import complete
+
+        return complete(words[1:] or [""])
     from octo import errors
-    from octo.cli.exit_codes import ExitCode, UsageError
-    from octo.cli.output import Output
+    from octo.cli.output import ExitCode, Output, UsageError
 
     # Known before parsing, so that a wrong command line is answered in JSON too.
     output = Output(as_json=re.search(r" --(json|format[ =]json) ", f" {' '.join(ours)} ") is not None)
     try:
         return _run(ours, child, output)
-    except UsageError as problem:
-        if problem.usage and not output.as_json:
-            sys.stderr.write(problem.usage)
-        return output.error(problem)
     except errors.OctoError as problem:
+        if isinstance(problem, UsageError) and not output.as_json:
+            sys.stderr.write(problem.usage)
         return output.error(problem)
     except KeyboardInterrupt:
         return 130
@@ -41,8 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(ours: list[str], child: list[str], output: Any) -> int:
+    from importlib import import_module
+
     from octo.cli.commands import build
-    from octo.cli.exit_codes import UsageError
+    from octo.cli.output import UsageError
 
     arguments: Any = build(ours).parse_args(ours)
     if child and not getattr(arguments, "takes_command", False):
@@ -52,12 +59,14 @@ def _run(ours: list[str], child: list[str], output: Any) -> int:
     _set_up_logging(verbose=arguments.verbose)
     if hasattr(arguments, "resource_option"):
         arguments.resource = _one_resource(arguments)
-    # httpx imports its own command line where rich and click are installed, which takes as long as all the rest of it.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
-    from importlib import import_module
+    module, _, name = arguments.run.partition(":")
+    command = getattr(import_module(f"octo.cli.{module}"), name)
+    if not getattr(arguments, "connects", True):
+        return int(command(arguments, output) or 0)
+    from octo.cli.context import connect
 
-    module, _, function = arguments.run.partition(":")
-    return int(getattr(import_module(f"octo.cli.{module}"), function)(arguments, output) or 0)
+    with connect(arguments) as client:
+        return int(command(client, arguments, output) or 0)
 
 
 def _set_up_logging(*, verbose: bool) -> None:
@@ -71,7 +80,7 @@ def _set_up_logging(*, verbose: bool) -> None:
 
 
 def _one_resource(arguments: Any) -> str | None:
-    from octo.cli.exit_codes import UsageError
+    from octo.cli.output import UsageError
 
     given: list[str] = [text for text in (arguments.resource, arguments.resource_option) if text]
     if len(given) > 1:

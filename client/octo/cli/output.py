@@ -1,5 +1,5 @@
-"""What commands print: text, or one JSON envelope; results on standard output, errors on standard error. Durations are
-read and written as people do: `90`, `30s`, `15m`, `1h`, `1h30m`."""
+"""What commands print, and how they end: text or one JSON envelope, results on standard output, errors on standard
+error. Durations are read and written as people do: `90`, `30s`, `15m`, `1h`, `1h30m`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,87 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from enum import IntEnum
 from typing import Any, TextIO
 
 from octo import errors
-from octo.cli.exit_codes import Blocked, exit_code_of
 from octo.models import Holder, format_time
 
 SCHEMA_VERSION = 1
 _COLORS = {"red": "31", "green": "32", "bold": "1"}
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _PATTERN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
+
+
+class ExitCode(IntEnum):
+    DONE = 0
+    OTHER = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    HELD = 4
+    ENVIRONMENT = 5
+    NOT_AUTHORISED = 7
+    LEASE_LOST = 8
+    LOCK_TIMEOUT = 124
+
+
+class LeaseNotSaved(errors.OctoError):
+    """This shell has not acquired the lock."""
+
+    code = "not_remembered"
+
+
+class UsageError(errors.OctoError):
+    """The command line is wrong."""
+
+    code = "usage"
+
+    def __init__(self, message: str, usage: str = "") -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+class Blocked(errors.OctoError):
+    """The lock policy does not allow the change."""
+
+    code = "blocked"
+
+    def __init__(self, message: str, *, lines: Sequence[str] = (), facts: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.lines = lines
+        self.facts = facts or {}
+
+
+# The first match counts.
+_EXIT_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (errors.LockTimeout, ExitCode.LOCK_TIMEOUT),
+    (errors.LockHeld, ExitCode.HELD),
+    (Blocked, ExitCode.HELD),
+    (errors.VersionMismatch, ExitCode.HELD),
+    (errors.LeaseEnded, ExitCode.LEASE_LOST),
+    (errors.LeaseNotCurrent, ExitCode.LEASE_LOST),
+    (errors.NotFound, ExitCode.NOT_FOUND),
+    (errors.SessionExpired, ExitCode.NOT_FOUND),
+    (LeaseNotSaved, ExitCode.NOT_FOUND),
+    (errors.AuthenticationRequired, ExitCode.NOT_AUTHORISED),
+    (errors.AuthenticationFailed, ExitCode.NOT_AUTHORISED),
+    (errors.Forbidden, ExitCode.NOT_AUTHORISED),
+    (errors.InvalidInput, ExitCode.USAGE),
+    (errors.InvalidTtl, ExitCode.USAGE),
+    (errors.InvalidLockName, ExitCode.USAGE),
+    (UsageError, ExitCode.USAGE),
+    (errors.ConfigurationError, ExitCode.ENVIRONMENT),
+    (errors.TransportError, ExitCode.ENVIRONMENT),
+    (errors.Unavailable, ExitCode.ENVIRONMENT),
+    (errors.RateLimited, ExitCode.ENVIRONMENT),
+    (errors.InternalError, ExitCode.ENVIRONMENT),
+)
+
+
+def exit_code_of(problem: BaseException) -> ExitCode:
+    return next((code for kind, code in _EXIT_CODES if isinstance(problem, kind)), ExitCode.OTHER)
 
 
 def colorize(text: str, color: str, stream: TextIO) -> str:
@@ -85,6 +154,8 @@ def records_table(columns: tuple[str, ...], records: list[dict[str, Any]], none:
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, datetime):
+        return format_time(value) or ""
     return ",".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
 
 
@@ -130,13 +201,13 @@ class Output:
     @staticmethod
     def holder(held: Holder) -> dict[str, Any]:
         """A lease of another holder in JSON."""
-        known = {field: getattr(held, field) for field in ("owner", "metadata", "fencing_token")}
-        times = {"expires_at": format_time(held.expires_at), "expires_unix_ms": unix_ms(held.expires_at)}
-        return {"resource": held.name, **known, **times}
+        known = {field: getattr(held, field) for field in ("owner", "metadata", "fencing_token", "expires_at")}
+        return {"resource": held.name, **known, "expires_unix_ms": unix_ms(held.expires_at)}
 
     @staticmethod
     def _envelope(content: dict[str, Any]) -> None:
-        sys.stdout.write(json.dumps({"schema_version": SCHEMA_VERSION, **content}, ensure_ascii=False) + "\n")
+        envelope = {"schema_version": SCHEMA_VERSION, **content}
+        sys.stdout.write(json.dumps(envelope, ensure_ascii=False, default=format_time) + "\n")
         sys.stdout.flush()
 
 
@@ -146,7 +217,7 @@ def _describe(problem: errors.OctoError) -> tuple[str, dict[str, Any]]:
     title = str(problem)
     if isinstance(problem, errors.LockDelayed):
         title = "Lock frozen" if problem.delayed.frozen else "Lock closed for a while"
-        facts = {"resource": problem.name, "available_at": format_time(problem.delayed.available_at)}
+        facts = {"resource": problem.name, "available_at": problem.delayed.available_at}
         facts |= {"reason": problem.delayed.reason, "frozen_prefix": problem.delayed.frozen_prefix}
     elif isinstance(problem, errors.LockHeld):
         title = "Waited too long" if isinstance(problem, errors.LockTimeout) else "Lock conflict"

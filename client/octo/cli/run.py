@@ -13,10 +13,11 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from octo import clock, errors
-from octo.cli.exit_codes import ExitCode, UsageError
+from octo.cli.context import Spinner, options_of
+from octo.cli.output import ExitCode, Output, UsageError
 from octo.cli.watchdog import (
     GRACE_SECONDS,
     POLL_SECONDS,
@@ -28,13 +29,10 @@ from octo.cli.watchdog import (
     stop,
     stop_schedule,
 )
-
-if TYPE_CHECKING:
-    from octo.cli.output import Output
-    from octo.client import Client
-    from octo.lease import LeaseEvent
-    from octo.leases import Lease, Leases
-    from octo.models import Holder
+from octo.client import Client
+from octo.lease import LeaseEvent
+from octo.leases import Lease, Leases
+from octo.models import Holder, format_time
 
 # A server that is being restarted should not fail a deployment.
 RETRY_SECONDS = 30.0
@@ -42,7 +40,7 @@ FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 NOT_EXECUTABLE, NO_SUCH_COMMAND = 126, 127
 
 
-def run(arguments: Any, output: Output) -> int:
+def run(client: Client, arguments: Any, output: Output) -> int:
     arguments.names += arguments.more or []
     if not arguments.names:
         raise UsageError("Name the lock: octo run deploy-main -- ./deploy.sh")
@@ -57,33 +55,30 @@ def run(arguments: Any, output: Output) -> int:
         arguments.wait = math.inf
     elif on_held != "wait":
         arguments.wait = None
-    # Before the client, whose requests run on a thread.
+    client.retry_for = RETRY_SECONDS
+    # Before the first request, as the client's requests run on a thread.
     watchdog = Watchdog()
     try:
-        return _run(arguments, output, watchdog, on_held)
+        return _run(client, arguments, output, watchdog, on_held)
     finally:
         watchdog.finish()
 
 
-def _run(arguments: Any, output: Output, watchdog: Watchdog, on_held: str) -> int:
-    from octo.cli.context import connect
-
+def _run(client: Client, arguments: Any, output: Output, watchdog: Watchdog, on_held: str) -> int:
     events = Events(file=arguments.events_fd if arguments.events_fd is not None else (2 if arguments.events else None))
-    with connect(arguments, retry_for=RETRY_SECONDS) as client:
-        try:
-            leases = _acquire(client, arguments, events)
-        except errors.LockHeld as held:
-            if on_held == "skip" and not isinstance(held, errors.LockTimeout):
-                output.note(f"{held} Skipped.")
-                if output.as_json:
-                    output.result({"run": {"exit_code": 0, "skipped": True}})
-                return ExitCode.DONE
-            code = output.error(held)
-            return arguments.conflict_exit_code if arguments.conflict_exit_code is not None else code
-        for lease in leases:
-            events.lease("acquired", lease)
-        supervisor = Supervisor(leases, arguments.child, events, watchdog)
-        code = supervisor.run()
+    try:
+        leases = _acquire(client, arguments, events)
+    except errors.LockHeld as held:
+        if on_held == "skip" and not isinstance(held, errors.LockTimeout):
+            output.note(f"{held} Skipped.")
+            if output.as_json:
+                output.result({"run": {"exit_code": 0, "skipped": True}})
+            return ExitCode.DONE
+        code = output.error(held)
+        return arguments.conflict_exit_code if arguments.conflict_exit_code is not None else code
+    for lease in leases:
+        events.lease("acquired", lease)
+    code = Supervisor(leases, arguments.child, events, watchdog).run()
     if output.as_json:
         locks = [
             {"resource": lease.name, "fencing_token": lease.fencing_token, "status": lease.status.value}
@@ -94,9 +89,6 @@ def _run(arguments: Any, output: Output, watchdog: Watchdog, on_held: str) -> in
 
 
 def _acquire(client: Client, arguments: Any, events: Events) -> Leases:
-    from octo.cli.context import Spinner, options_of
-    from octo.leases import Leases
-
     names: list[str] = arguments.names
     with Spinner(", ".join(names)) as spinner:
 
@@ -127,28 +119,21 @@ class Events:
             return
         at = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         given = {field: value for field, value in facts.items() if value is not None}
-        line = json.dumps({"event": event, "at": at, **given}, ensure_ascii=False)
+        line = json.dumps({"event": event, "at": at, **given}, ensure_ascii=False, default=format_time)
         with suppress(OSError):
             os.write(self._file, f"{line}\n".encode())
 
     def waiting(self, held: Holder) -> None:
         """Once for each holder and length of the queue."""
-        from octo.models import format_time
-
         before, self._waiting_for = self._waiting_for, held
         if before and (before.fencing_token, before.waiters) == (held.fencing_token, held.waiters):
             return
-        self.print(
-            "waiting", resource=held.name, owner=held.owner, waiters=held.waiters,
-            expires_at=format_time(held.expires_at),
-        )  # fmt: skip
+        self.print("waiting", resource=held.name, owner=held.owner, waiters=held.waiters, expires_at=held.expires_at)
 
     def lease(self, event: str, lease: Lease, detail: str = "") -> None:
-        from octo.models import format_time
-
         self.print(
             event, resource=lease.name, fencing_token=lease.fencing_token, owner=lease.owner,
-            expires_at=format_time(lease.expires_at), detail=detail or None,
+            expires_at=lease.expires_at, detail=detail or None,
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from octo import config, names
-from octo.cli.exit_codes import LeaseNotSaved
+from octo.cli.output import LeaseNotSaved
 from octo.errors import ConfigurationError
 
 VERSION = 2

@@ -1,2 +1,2 @@
-"""Octoadmin's tools for agents, over the Model Context Protocol. `tools` defines them; `stdio` serves them to the agent
-that started the process, and the server itself serves the same tools at /mcp."""
+"""Octoadmin's tools for agents, over the Model Context Protocol. `tools` defines them; `server` serves them on standard
+input and output, and Octoadmin itself serves the same ones at /mcp."""

@@ -1,17 +1,22 @@
-"""An MCP server with the tools, a resource that lists the held locks, and a prompt that explains the loop."""
+"""An MCP server with the tools, a resource that lists the held locks, and a prompt that explains the loop; and `octo
+mcp`, which serves it on standard input and output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
 from octo import __version__, errors
+from octo.async_client import AsyncClient
 from octo.mcp.tools import TOOLS, Call, Tool, ToolError, as_text, claimed_jobs
 
 HELD_LOCKS = "octo://locks"
@@ -55,7 +60,7 @@ def build(connect: Connect) -> Server[Any]:
         try:
             arguments = tool.arguments.model_validate(params.arguments or {})
             async with connect(context) as call:
-                result = await tool.run(call, arguments)
+                result = await tool.run(call, **dict(arguments))
         except (errors.OctoError, ToolError, ValidationError) as problem:
             return types.CallToolResult(content=[_text(_explain(problem))], is_error=True)
         return types.CallToolResult(content=[_text(as_text(result))], structured_content=result)
@@ -143,3 +148,33 @@ def _description(tool: Tool) -> types.Tool:
 
 
 DESCRIPTIONS = [_description(tool) for tool in TOOLS.values()]
+
+
+async def serve(client: AsyncClient, *, session_ttl: int, owner: str | None) -> None:
+    """`octo mcp`: until standard input ends, or SIGTERM. The thread that reads standard input may still run afterwards.
+    All leases belong to one session, which ends with the process: at once if it is told to stop, within its TTL if it
+    is killed."""
+    is_actor = (await client.request("GET", "/whoami")).get("actor") is not None
+    # An actor of a run has a session already, which all its leases end with.
+    joined = client.join_run() if is_actor else client.session(ttl=session_ttl, owner=owner, metadata="octo mcp")
+    async with joined as session:
+
+        @asynccontextmanager
+        async def connect(context: ServerRequestContext[Any, Any]) -> AsyncIterator[Call]:
+            async def progress(share: float, message: str) -> None:
+                await context.session.report_progress(share, 1.0, message)
+
+            yield Call(client, progress, is_actor=is_actor, session_id=None if is_actor else session.session_id)
+
+        stopping = asyncio.Event()
+        with suppress(NotImplementedError):  # Windows
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+        serving = asyncio.create_task(_serve(build(connect)))
+        await asyncio.wait({serving, asyncio.create_task(stopping.wait())}, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+
+
+async def _serve(server: Server[Any]) -> None:
+    async with stdio_server() as (read_stream, write_stream):
+        await server.run(read_stream, write_stream, server.create_initialization_options())

@@ -6,26 +6,29 @@ Contention is a result, never an error. An error is a ToolError whose text says 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import quote, urlencode
+from inspect import signature
+from typing import Annotated, Any, Literal, TypeVar, cast, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model
 from typing_extensions import NotRequired, TypedDict
 
 from octo import errors
 from octo.async_client import AsyncClient
 from octo.async_leases import AsyncLease
-from octo.models import JOB_TTL, LockInfo, format_time
+from octo.models import JOB_TTL, Entry, LockInfo, format_time
+from octo.operations import entry_path
+from octo.protocol import with_query
 
 MAX_WAIT_SECONDS = 3600
-MAX_KV_WAIT_SECONDS = 60
 # A client that asked for progress hears of a wait this often.
 PROGRESS_SECONDS = 5.0
 MAX_LISTED = 1000
+_WRITTEN = ("written_by", "written_at")
 
 Progress = Callable[[float, str], Awaitable[None]]
 Result = TypeVar("Result")
@@ -45,13 +48,7 @@ class Call:
     is_actor: bool = False
     session_id: str | None = None
 
-    def layer_name(self, name: str) -> str:
-        return self._in_namespace("layer", name)
-
-    def run_name(self, name: str) -> str:
-        return self._in_namespace("run", name)
-
-    def _in_namespace(self, namespace: str, name: str) -> str:
+    def in_namespace(self, namespace: Literal["layer", "run"], name: str) -> str:
         return f"{namespace}:{name.removeprefix(f'{namespace}:')}" if self.is_actor else name
 
     async def wait_for(self, work: Coroutine[Any, Any, Result], *, seconds: float, message: str) -> Result:
@@ -67,14 +64,6 @@ class Call:
             if not task.done():
                 task.cancel()
                 await asyncio.wait({task})
-
-
-class Arguments(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class NoArguments(Arguments):
-    pass
 
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
@@ -199,36 +188,37 @@ class Identity(TypedDict):
 
 @dataclass(frozen=True)
 class Tool:
-    """`run` takes the call and the arguments. A tool that is not `read_only` may be `idempotent` or `destructive`."""
+    """A tool that is not `read_only` may be `idempotent` or `destructive`."""
 
     name: str
     description: str
-    arguments: type[Arguments]
+    arguments: type[BaseModel]
     result: Any
-    run: Callable[[Call, Any], Awaitable[Any]]
-    read_only: bool = False
-    idempotent: bool = False
-    destructive: bool = False
+    run: Callable[..., Awaitable[Any]]
+    read_only: bool
+    idempotent: bool
+    destructive: bool
 
 
 TOOLS: dict[str, Tool] = {}
+Run = TypeVar("Run", bound=Callable[..., Awaitable[Any]])
 
 
-def tool(
-    arguments: type[Arguments],
-    result: Any,
-    *,
-    read_only: bool = False,
-    idempotent: bool = False,
-    destructive: bool = False,
-) -> Callable[[Callable[[Call, Any], Awaitable[Any]]], Callable[[Call, Any], Awaitable[Any]]]:
-    """Registers a tool. The docstring of the function is the text for the model."""
+def tool(*, read_only: bool = False, idempotent: bool = False, destructive: bool = False) -> Callable[[Run], Run]:
+    """Registers a function: its parameters after the call are the tool's arguments, what it returns is the result, and
+    its docstring is the text for the model."""
 
-    def register(run: Callable[[Call, Any], Awaitable[Any]]) -> Callable[[Call, Any], Awaitable[Any]]:
-        description = " ".join((run.__doc__ or "").split())
+    def register(run: Run) -> Run:
+        hints = get_type_hints(run, include_extras=True)
+        _call, *parameters = signature(run).parameters.values()
+        fields: dict[str, Any] = {
+            one.name: (hints[one.name], ... if one.default is one.empty else one.default) for one in parameters
+        }
+        arguments = create_model(run.__name__, __config__=ConfigDict(extra="forbid", strict=True), **fields)
         TOOLS[run.__name__] = Tool(
-            run.__name__, description, arguments, result, run, read_only, idempotent or read_only, destructive
-        )
+            run.__name__, " ".join((run.__doc__ or "").split()), arguments, hints["return"], run,
+            read_only, idempotent or read_only, destructive,
+        )  # fmt: skip
         return run
 
     return register
@@ -318,111 +308,63 @@ async def _release(call: Call, handle: str, *, name: str | None = None) -> Relea
     return {"ok": True}
 
 
-class LeaseAcquire(Arguments):
-    name: Name
-    ttl_secs: Seconds
-    wait_secs: WaitSeconds = 0
-
-
-class LeaseRenew(Arguments):
-    lease_id: LeaseId
-    ttl_secs: Seconds | None = None
-
-
-class LeaseRelease(Arguments):
-    lease_id: LeaseId
-
-
-class RunLeaseAcquire(Arguments):
-    key: Name
-    ttl_secs: Seconds
-    wait_secs: WaitSeconds = 0
-
-
-@tool(LeaseAcquire, Lease)
-async def lease_acquire(call: Call, arguments: LeaseAcquire) -> Lease:
+@tool()
+async def lease_acquire(call: Call, name: Name, ttl_secs: Seconds, wait_secs: WaitSeconds = 0) -> Lease:
     """Acquire a named lease, so that no other agent works on the same thing. Use it before you change a shared
     resource of your own team or layer. If `acquired` is true the work is yours until `expires_at`: call lease_renew
     after `renew_after_secs`, and lease_release when done. If it is false another agent holds it: read `holder`, work
     on something else, and try again after `retry_after_ms`, or pass wait_secs to wait in a fair queue."""
-    name = call.layer_name(arguments.name)
-    return await _acquire(call, name, ttl=arguments.ttl_secs, wait=arguments.wait_secs)
+    return await _acquire(call, call.in_namespace("layer", name), ttl=ttl_secs, wait=wait_secs)
 
 
-@tool(LeaseRenew, Renewed)
-async def lease_renew(call: Call, arguments: LeaseRenew) -> Renewed:
+@tool()
+async def lease_renew(call: Call, lease_id: LeaseId, ttl_secs: Seconds | None = None) -> Renewed:
     """Extend a lease that you hold, counted from now. Call it at half of the lease's time, as long as you work. If
     `renewed` is false the lease is over and another agent may own the work: stop at once and write nothing more."""
-    return await _renew(call, arguments.lease_id, ttl=arguments.ttl_secs)
+    return await _renew(call, lease_id, ttl=ttl_secs)
 
 
-@tool(LeaseRelease, Released, destructive=True)
-async def lease_release(call: Call, arguments: LeaseRelease) -> Released:
+@tool(destructive=True)
+async def lease_release(call: Call, lease_id: LeaseId) -> Released:
     """Give a lease back as soon as the work is done or abandoned, so that the next agent need not wait for it to
     expire. If `ok` is false the lease was over already."""
-    return await _release(call, arguments.lease_id)
+    return await _release(call, lease_id)
 
 
-@tool(RunLeaseAcquire, Lease)
-async def run_lease_acquire(call: Call, arguments: RunLeaseAcquire) -> Lease:
+@tool()
+async def run_lease_acquire(call: Call, key: Name, ttl_secs: Seconds, wait_secs: WaitSeconds = 0) -> Lease:
     """As lease_acquire, for a resource that agents of several teams or layers of the same run share: a deployment, a
     port, a path outside your own working directory. When in doubt prefer this one."""
-    name = call.run_name(arguments.key)
-    return await _acquire(call, name, ttl=arguments.ttl_secs, wait=arguments.wait_secs)
+    return await _acquire(call, call.in_namespace("run", key), ttl=ttl_secs, wait=wait_secs)
 
 
-@tool(LeaseRelease, Released, destructive=True)
-async def run_lease_release(call: Call, arguments: LeaseRelease) -> Released:
+@tool(destructive=True)
+async def run_lease_release(call: Call, lease_id: LeaseId) -> Released:
     """Give back a lease of run_lease_acquire."""
-    return await _release(call, arguments.lease_id)
+    return await _release(call, lease_id)
 
 
-class ClaimJob(Arguments):
-    job_id: Name
-    owner: Owner | None = None
-    metadata: MetadataText | None = None
-    ttl: Seconds = JOB_TTL
-
-
-class HeartbeatJob(Arguments):
-    job_id: Name
-    lease_id: LeaseId
-
-
-class OneJob(Arguments):
-    job_id: Name
-
-
-class ListClaimedJobs(Arguments):
-    prefix: Annotated[str, Field(max_length=256, description="Only jobs whose name starts with this.")] | None = None
-
-
-class ClaimNext(Arguments):
-    names: Annotated[list[Name], Field(min_length=1, max_length=1000, description="Jobs, the preferred one first.")]
-    owner: Owner | None = None
-    metadata: MetadataText | None = None
-    ttl: Seconds = JOB_TTL
-
-
-@tool(ClaimJob, Lease)
-async def claim_job(call: Call, arguments: ClaimJob) -> Lease:
+@tool()
+async def claim_job(
+    call: Call, job_id: Name, owner: Owner | None = None, metadata: MetadataText | None = None, ttl: Seconds = JOB_TTL
+) -> Lease:
     """Claim a job (an issue, a ticket, a task) before you start on it. Choose a stable job_id that every agent
     derives in the same way, such as issue-1842. If `acquired` is false another agent does it already: do not start;
     pick another job."""
-    return await _acquire(call, arguments.job_id, ttl=arguments.ttl, owner=arguments.owner, metadata=arguments.metadata)
+    return await _acquire(call, job_id, ttl=ttl, owner=owner, metadata=metadata)
 
 
-@tool(HeartbeatJob, Renewed)
-async def heartbeat_job(call: Call, arguments: HeartbeatJob) -> Renewed:
+@tool()
+async def heartbeat_job(call: Call, job_id: Name, lease_id: LeaseId) -> Renewed:
     """Say that you still work on a claimed job. Call it at half of the claim's time. If `renewed` is false the job is
     no longer yours: stop."""
-    return await _renew(call, arguments.lease_id, name=arguments.job_id)
+    return await _renew(call, lease_id, name=job_id)
 
 
-@tool(HeartbeatJob, Released, destructive=True)
-async def release_job(call: Call, arguments: HeartbeatJob) -> Released:
+@tool(destructive=True)
+async def release_job(call: Call, job_id: Name, lease_id: LeaseId) -> Released:
     """Give a claimed job back when it is done or you abandon it."""
-    return await _release(call, arguments.lease_id, name=arguments.job_id)
+    return await _release(call, lease_id, name=job_id)
 
 
 def _job(lock: LockInfo) -> JobOwner:
@@ -438,16 +380,19 @@ def _job(lock: LockInfo) -> JobOwner:
     }
 
 
-@tool(OneJob, JobOwner, read_only=True)
-async def get_job_owner(call: Call, arguments: OneJob) -> JobOwner:
+@tool(read_only=True)
+async def get_job_owner(call: Call, job_id: Name) -> JobOwner:
     """Who works on a job now, with the metadata that they left and when their claim expires."""
-    return _job(await call.client.inspect(arguments.job_id))
+    return _job(await call.client.inspect(job_id))
 
 
-@tool(ListClaimedJobs, Jobs, read_only=True)
-async def list_claimed_jobs(call: Call, arguments: ListClaimedJobs) -> Jobs:
+@tool(read_only=True)
+async def list_claimed_jobs(
+    call: Call,
+    prefix: Annotated[str, Field(max_length=256, description="Only jobs whose name starts with this.")] | None = None,
+) -> Jobs:
     """All jobs that are claimed now, with their owners. Use it to see what is taken before you choose."""
-    return await claimed_jobs(call, arguments.prefix)
+    return await claimed_jobs(call, prefix)
 
 
 async def claimed_jobs(call: Call, prefix: str | None = None) -> Jobs:
@@ -459,152 +404,115 @@ async def claimed_jobs(call: Call, prefix: str | None = None) -> Jobs:
     return {"jobs": jobs, "truncated": False}
 
 
-@tool(ClaimNext, Lease)
-async def claim_next(call: Call, arguments: ClaimNext) -> Lease:
+@tool()
+async def claim_next(
+    call: Call,
+    names: Annotated[list[Name], Field(min_length=1, max_length=1000, description="Jobs, the preferred one first.")],
+    owner: Owner | None = None,
+    metadata: MetadataText | None = None,
+    ttl: Seconds = JOB_TTL,
+) -> Lease:
     """Claim the first free job of a list, in one step. Use it to take the next item of a backlog that other agents
     also read: `name` says which one you got."""
+    options: Any = {"ttl": ttl, "owner": owner, "metadata": metadata, "session_id": call.session_id}
     try:
-        return _acquired(
-            await call.client.claim_next(
-                arguments.names,
-                ttl=arguments.ttl,
-                owner=arguments.owner,
-                metadata=arguments.metadata,
-                session_id=call.session_id,
-            )
-        )
+        return _acquired(await call.client.claim_next(names, **options))
     except errors.LockHeld as refusal:
         return _refused(refusal)
 
 
-class KvGet(Arguments):
-    path: Path
+def _kv_entry(entry: Entry) -> KvEntry:
+    value = base64.b64encode(entry.value).decode() if isinstance(entry.value, bytes) else entry.value
+    known = {**entry._asdict(), "value": value, "written_at": format_time(entry.written_at)}
+    return cast(KvEntry, {"found": True, **known})
 
 
-class KvSet(Arguments):
-    path: Path
-    value: JsonValue
-    override: Annotated[bool, Field(description="As the layer's lead: write below another actor's /peer/.")] = False
+async def _kv_write(call: Call, path: str, value: JsonValue, **body: Any) -> KvWritten:
+    content = {"value": value, "encoding": "text" if isinstance(value, str) else "json", **body}
+    answer = await call.client.request("PUT", path, content, idempotent=not body)
+    return {"path": answer["path"], "written": True, "version": answer["version"]}
 
 
-class KvCas(Arguments):
-    path: Path
-    value: JsonValue
-    expected_version: Annotated[int, Field(ge=0, description="The version you read; 0: it must not exist.")]
-
-
-class KvList(Arguments):
-    glob: Annotated[str, Field(max_length=1024, description="`*` and `?` within a segment, `**` across.")] = "/**"
-    limit: Annotated[int, Field(ge=1, le=1000)] = 100
-    cursor: str | None = None
-
-
-class KvWait(Arguments):
-    path: Path
-    min_version: Annotated[int, Field(ge=1, description="Wait until the entry has at least this version.")] = 1
-    wait_secs: Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)] = 30
-
-
-def _kv_path(path: str) -> str:
-    return f"/kv/{quote(path.removeprefix('/'), safe='/')}"
-
-
-def _kv_body(value: JsonValue) -> dict[str, Any]:
-    return {"value": value, "encoding": "text" if isinstance(value, str) else "json"}
-
-
-def _kv_entry(path: str, answer: dict[str, Any] | None) -> KvEntry:
-    if not answer or not answer.get("version"):
-        return {"path": path, "found": False}
-    return {
-        "path": answer["path"],
-        "found": True,
-        "value": answer["value"],
-        "encoding": answer["encoding"],
-        "version": answer["version"],
-        "written_by": answer.get("written_by"),
-        "written_at": answer.get("written_at"),
-    }
-
-
-@tool(KvGet, KvEntry, read_only=True)
-async def kv_get(call: Call, arguments: KvGet) -> KvEntry:
+@tool(read_only=True)
+async def kv_get(call: Call, path: Path) -> KvEntry:
     """Read an entry of your layer's shared store. `found` is false if nothing was written there."""
     try:
-        answer = await call.client.request("GET", _kv_path(arguments.path))
+        return _kv_entry(await call.client.kv.get(path))
     except errors.NotFound:
-        answer = None
-    return _kv_entry(arguments.path, answer)
+        return {"path": path, "found": False}
 
 
-@tool(KvSet, KvWritten, idempotent=True, destructive=True)
-async def kv_set(call: Call, arguments: KvSet) -> KvWritten:
+@tool(idempotent=True, destructive=True)
+async def kv_set(
+    call: Call,
+    path: Path,
+    value: JsonValue,
+    override: Annotated[bool, Field(description="As the layer's lead: write below another actor's /peer/.")] = False,
+) -> KvWritten:
     """Write an entry of your layer's shared store: a string, or any JSON value. It replaces what was there; use
     kv_cas if another agent may write the same entry. /ref is the lead's, /peer/self is yours, /shared is
     everyone's."""
-    path = _kv_path(arguments.path) + ("?override=true" if arguments.override else "")
-    answer = await call.client.request("PUT", path, _kv_body(arguments.value))
-    return {"path": answer["path"], "written": True, "version": answer["version"]}
+    query = {"override": "true" if override else None}
+    return await _kv_write(call, with_query(entry_path(path), query), value)
 
 
-@tool(KvCas, KvWritten, destructive=True)
-async def kv_cas(call: Call, arguments: KvCas) -> KvWritten:
+@tool(destructive=True)
+async def kv_cas(
+    call: Call,
+    path: Path,
+    value: JsonValue,
+    expected_version: Annotated[int, Field(ge=0, description="The version you read; 0: it must not exist.")],
+) -> KvWritten:
     """Write an entry only if its version is still the one that you read. If `written` is false another agent was
     faster: read it again (`current_version`), decide anew, and repeat."""
-    body = {**_kv_body(arguments.value), "expected_version": arguments.expected_version}
     try:
-        answer = await call.client.request("PUT", _kv_path(arguments.path), body, idempotent=False)
-    except errors.ApiError as refusal:
-        if refusal.status != 412:
-            raise
-        current = await kv_get(call, KvGet(path=arguments.path))
-        return {"path": arguments.path, "written": False, "current_version": current.get("version", 0)}
-    return {"path": answer["path"], "written": True, "version": answer["version"]}
+        return await _kv_write(call, entry_path(path), value, expected_version=expected_version)
+    except errors.VersionMismatch as refusal:
+        return {"path": path, "written": False, "current_version": refusal.current_version or 0}
 
 
-@tool(KvList, KvPage, read_only=True)
-async def kv_list(call: Call, arguments: KvList) -> KvPage:
+@tool(read_only=True)
+async def kv_list(
+    call: Call,
+    glob: Annotated[str, Field(max_length=1024, description="`*` and `?` within a segment, `**` across.")] = "/**",
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100,
+    cursor: str | None = None,
+) -> KvPage:
     """List the entries that you may read, without their values, sorted by path."""
-    query = {"glob": arguments.glob, "limit": arguments.limit, "cursor": arguments.cursor}
-    given = {name: value for name, value in query.items() if value is not None}
-    answer = await call.client.request("GET", f"/kv?{urlencode(given)}")
-    fields = ("path", "version", "written_by", "written_at", "size")
+    answer = await call.client.request("GET", with_query("/kv", {"glob": glob, "limit": limit, "cursor": cursor}))
+    fields = ("path", "version", *_WRITTEN, "size")
     entries: list[Any] = [{field: entry[field] for field in fields if field in entry} for entry in answer["entries"]]
     return {"entries": entries, "next_cursor": answer.get("next_cursor")}
 
 
-@tool(KvWait, KvEntry, read_only=True)
-async def kv_wait(call: Call, arguments: KvWait) -> KvEntry:
+@tool(read_only=True)
+async def kv_wait(
+    call: Call,
+    path: Path,
+    min_version: Annotated[int, Field(ge=1, description="Wait until the entry has at least this version.")] = 1,
+    wait_secs: Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)] = 30,
+) -> KvEntry:
     """Wait until an entry is written, or written again (min_version: the version you know + 1). If `timed_out` is
     true it has not happened yet: wait again or go on without it."""
-
-    async def wait() -> KvEntry:
-        deadline = asyncio.get_running_loop().time() + arguments.wait_secs
-        while True:
-            remaining = max(0, round(deadline - asyncio.get_running_loop().time()))
-            query = {"min_version": arguments.min_version, "wait_seconds": min(remaining, MAX_KV_WAIT_SECONDS)}
-            answer = await call.client.request("GET", f"{_kv_path(arguments.path)}?{urlencode(query)}")
-            timed_out = bool(answer.get("timed_out"))
-            if not timed_out or remaining <= MAX_KV_WAIT_SECONDS:
-                entry = _kv_entry(arguments.path, answer)
-                entry["timed_out"] = timed_out
-                return entry
-
-    return await call.wait_for(wait(), seconds=arguments.wait_secs, message=f"waiting for {arguments.path}")
+    waiting = call.client.kv.wait(path, min_version=min_version, timeout=wait_secs)
+    entry = await call.wait_for(waiting, seconds=wait_secs, message=f"waiting for {path}")
+    result = await kv_get(call, path) if entry is None else _kv_entry(entry)
+    result["timed_out"] = entry is None
+    return result
 
 
-@tool(KvGet, KvDeleted, idempotent=True, destructive=True)
-async def kv_delete(call: Call, arguments: KvGet) -> KvDeleted:
+@tool(idempotent=True, destructive=True)
+async def kv_delete(call: Call, path: Path) -> KvDeleted:
     """Delete an entry that you may write. `deleted` is false if there was none."""
     try:
-        await call.client.request("DELETE", _kv_path(arguments.path))
+        await call.client.request("DELETE", entry_path(path))
     except errors.NotFound:
-        return {"path": arguments.path, "deleted": False}
-    return {"path": arguments.path, "deleted": True}
+        return {"path": path, "deleted": False}
+    return {"path": path, "deleted": True}
 
 
-@tool(NoArguments, Identity, read_only=True)
-async def whoami(call: Call, arguments: NoArguments) -> Identity:
+@tool(read_only=True)
+async def whoami(call: Call) -> Identity:
     """Which team, space and token you act as, what the token permits, and your place in a run, if you are in one."""
     answer = await call.client.request("GET", "/whoami")
     token = answer["token"]
