@@ -31,13 +31,12 @@ class Filters:
     @classmethod
     def of(cls, query: QueryDict) -> Self:
         texts = {field.name: cls._text(query, field.name, field.default) for field in fields(cls)}
-        lists = {name: tuple(query.getlist(name))[:limit] for name, limit in cls.LISTS.items()}
+        lists = {name: tuple(map(_clean, query.getlist(name)[:limit])) for name, limit in cls.LISTS.items()}
         return cls(**{**texts, **lists, "page": parse_page(query)})
 
     @classmethod
     def _text(cls, query: QueryDict, name: str, default: Any) -> Any:
-        # Postgres stores no null character in a text.
-        text = query.get(name, "").replace("\0", "").strip()[:MAX_TEXT]
+        text = _clean(query.get(name, "")).strip()
         return text if text and text in cls.CHOICES.get(name, (text,)) else default
 
     def canonical(self, space: Space) -> Self:
@@ -58,3 +57,8 @@ class Filters:
         if key in keys:
             return tuple(one for one in keys if one != key)
         return (*keys, key)[-self.LISTS[name] :]
+
+
+def _clean(text: str) -> str:
+    """Postgres stores no null character in a text."""
+    return text.replace("\0", "")[:MAX_TEXT]

@@ -7,8 +7,8 @@
 -- them: from a node the scan jumps behind all names below it, so the work depends on the nodes shown, not on the names that
 -- exist. No name has the last character of Unicode, so it follows everything that begins with what precedes it.
 --
--- A lock that is a folder too (`path:src` and `path:src/auth.rs`) is one node, where its own name stands; the folder's place
--- further on `is_repeated`.
+-- A lock that is a folder too (`path:src` and `path:src/auth.rs`) is one node, where its own name stands. Where the
+-- folder follows, it `is_repeated`.
 WITH RECURSIVE level AS (
     SELECT
         ordinality AS level, folder, low COLLATE "C" AS low,
@@ -62,8 +62,8 @@ stuck AS MATERIALIZED (
     WHERE stuck.space_id = %(space_id)s
 )
 SELECT
-    node.level, node.nth, node.name AS first_name, node.own_name AS name, node.folder, node.is_repeated, own.id, own.owner, own.effective_expires_at AS expires_at,
-    octo_severity_name(own.severity) AS state,
+    node.level, node.nth, node.name AS first_name, node.own_name AS name, node.folder, node.is_repeated, own.id, own.owner,
+    own.effective_expires_at AS expires_at, octo_severity_name(own.severity) AS state,
     (SELECT count(*) FROM octo_queued_waiter AS waiter
      WHERE waiter.space_id = %(space_id)s AND waiter.name = node.own_name) AS own_waiters,
     (SELECT count(*) FROM stuck WHERE stuck.name = node.own_name) AS own_stuck,

@@ -20,7 +20,7 @@ def test_the_sentence_names_the_holder(worker, visit, victor, now_url):
     age("deploy/api", seconds=12)
     worker.renews("deploy/api", held.lease_id)
     text = text_of(visit(victor), now_url + "locks/deploy/api")
-    assert "Held by <b><bdi>runner-7</bdi></b> for" in text
+    assert re.search(r"Held by <b><a [^>]*><bdi>runner-7</bdi></a></b> for", text)
     assert re.search(r">1[2-9] s</time>", text)
     assert "none waiting" in text
     assert str(held.lease_id) not in text

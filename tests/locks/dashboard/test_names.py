@@ -107,6 +107,11 @@ def test_an_empty_tree_says_what_it_will_show(visit, victor, url, worker):
     assert "No name begins like this" in visit(victor).get(f"{url}?prefix=nothing").content.decode()
 
 
+def test_any_value_of_a_list_is_valid(visit, victor, url, now_url, tree_of_names):
+    for path in (f"{url}?open=%00&open=path:%00&start=%00", f"{now_url}?group=owner&closed=%00&open=%00"):
+        assert visit(victor).get(path).status_code == 200
+
+
 def test_the_names_of_another_space_are_not_in_it(visit, bob, red_space, url, tree_of_names):
     assert shown(visit(bob).get("/ui/red/main/names")) == []
     assert visit(bob).get(url).status_code == 404
