@@ -383,7 +383,7 @@ def test_axe_finds_nothing_in_what_pages_open(browser: Browser, harbor: RunningS
         if opened == "palette":
             page.keyboard.press("Control+k")
             page.keyboard.type("deploy")
-            expect(page.get_by_role("option").first).to_be_visible()
+            expect(page.locator("#palette").get_by_role("option").first).to_be_visible()
         elif opened == "saved filters":
             page.get_by_text("Saved filters").click()
         else:

@@ -12,8 +12,6 @@ class Column:
     css_class: str = ""
     # The orders that the heading offers in turn, each with the direction of the column's values.
     sorts: tuple[tuple[str, Direction], ...] = ()
-    # In the glossary.
-    term: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +29,9 @@ _COLUMNS = (
     Column(label="Owner", sorts=(("owner", "ascending"),)),
     Column(label="Held for", css_class="number", sorts=(("oldest", "descending"), ("newest", "ascending"))),
     Column(label="Time left", sorts=(("left", "ascending"), ("most_left", "descending"))),
-    Column(label="Last heartbeat", css_class="number", sorts=(("quiet", "descending"),), term="heartbeat"),
+    Column(label="Last heartbeat", css_class="number", sorts=(("quiet", "descending"),)),
     Column(label="Waiting", css_class="number", sorts=(("queue", "descending"),)),
-    Column(label="Fencing token", css_class="number fencing", term="fencing token"),
+    Column(label="Fencing token", css_class="number fencing"),
 )
 
 

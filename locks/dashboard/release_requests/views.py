@@ -24,7 +24,9 @@ def ask(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRes
     back: dict[str, Any] = {"back_url": space_context.url("lock", name=name), "active_page": "lock"}
     form = ReleaseRequestForm(request.POST or None, initial={"fencing_token": lock.fencing_token})
     if not lock.is_live:
-        return refusal(request, space_context, f"{name} is not held any more.", title="Nothing was requested", **back)
+        status = 409 if form.is_bound else 200
+        text = f"{name} is not held any more."
+        return refusal(request, space_context, text, title="Nothing was requested", status=status, **back)
     if not form.is_valid():
         return dialog(
             request, space_context, "release_requests/form.html", {"form": form, "lock": lock, "now": lock.now},

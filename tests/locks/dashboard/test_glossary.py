@@ -34,6 +34,6 @@ def test_templates_explain_known_terms_only():
 def test_a_question_mark_opens_the_definition_on_the_same_page(space, worker, victor, visit):
     worker.takes("job")
     shown = visit(victor).get("/ui/blue/main/").text
-    for term in ("fencing token", "overdue"):
+    for term in ("waiting", "overdue"):
         assert f'popovertarget="{term_id(term)}"' in shown
         assert shown.count(f'id="{term_id(term)}"') == 1
