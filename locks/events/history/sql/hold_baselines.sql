@@ -34,7 +34,7 @@ computed AS (
         FROM (
             SELECT held_ms FROM octo_event
             WHERE octo_event.space_id = hold.space_id AND octo_event.lock_name = hold.name
-              AND octo_event.kind = 'released' AND octo_event.token_id IS NOT NULL AND octo_event.at <= hold.acquired_at
+              AND octo_event.kind = 'released' AND octo_event.actor_kind <> 'user' AND octo_event.at <= hold.acquired_at
             ORDER BY octo_event.at DESC, octo_event.id DESC
             LIMIT 30
         ) AS latest
