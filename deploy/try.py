@@ -295,6 +295,7 @@ scrape_configs:
             raise SystemExit(f"Prometheus refuses {expression}")
         return json.loads(body)["data"]["result"]
 
+    wait_until(lambda: get(f"http://{address}/-/ready")[0] == 200, "Prometheus")
     wait_until(lambda: query("count(up == 1 and on() octoadmin_server_processes > 0)"), "the first scrape")
     # Rates need two scrapes.
     time.sleep(5)
