@@ -126,20 +126,23 @@ def wait_until(check: Callable[[], Any], what: str) -> Any:
     raise SystemExit(f"{what}: not within {START_SECONDS} s")
 
 
+def git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+
+
 def previous_release() -> str:
-    """The last commit whose change log begins with an earlier release than this one's."""
+    """The last commit whose change log begins with an earlier release, without migrations that were renamed since."""
 
     def first_heading(ref: str) -> str:
-        text = subprocess.run(
-            ["git", "show", f"{ref}:CHANGELOG.md"], cwd=CHECKOUT, capture_output=True, text=True, check=True
-        ).stdout
-        found = re.search(r"^## (.+)$", text, re.MULTILINE)
+        found = re.search(r"^## (.+)$", git("show", f"{ref}:CHANGELOG.md"), re.MULTILINE)
         return found[1] if found else ""
 
-    here = first_heading("HEAD")
-    log = ["git", "log", "--first-parent", "--format=%H", "HEAD", "--", "CHANGELOG.md"]
-    for ref in subprocess.run(log, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.split():
-        if first_heading(ref) not in (here, "Unreleased"):
+    def migrations(ref: str) -> set[str]:
+        return set(git("ls-tree", "--name-only", ref, "locks/migrations/").split())
+
+    here, known = first_heading("HEAD"), migrations("HEAD")
+    for ref in git("log", "--first-parent", "--format=%H", "HEAD", "--", "CHANGELOG.md").split():
+        if first_heading(ref) not in (here, "Unreleased") and migrations(ref) <= known:
             return ref
     raise SystemExit("There is no previous release in the history: name one with --from.")
 
@@ -292,16 +295,18 @@ scrape_configs:
             raise SystemExit(f"Prometheus refuses {expression}")
         return json.loads(body)["data"]["result"]
 
+    wait_until(lambda: get(f"http://{address}/-/ready")[0] == 200, "Prometheus")
     wait_until(lambda: query("count(up == 1 and on() octoadmin_server_processes > 0)"), "the first scrape")
     # Rates need two scrapes.
     time.sleep(5)
     dashboard = json.loads((DEPLOY / "grafana" / "octoadmin.json").read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
     for variable in dashboard["templating"]["list"]:
-        value = variable.get("current", {}).get("value") or ".*"
-        expressions = [each.replace(f"${variable['name']}", value) for each in expressions]
+        # Grafana puts in all values.
+        expressions = [each.replace(f"${variable['name']}", ".*") for each in expressions]
     expressions = [each.replace("$__rate_interval", "1m").replace("$__interval", "1m") for each in expressions]
     answered = sum(bool(query(each)) for each in expressions)
+    assert answered, "no query has data"
     status, body = get(f"http://{address}/api/v1/rules")
     loaded = [rule for group in json.loads(body)["data"]["groups"] for rule in group["rules"]]
     unhealthy = [rule["name"] for rule in loaded if rule["health"] == "err"]
