@@ -78,6 +78,8 @@ def write(directory: Path, history: History, violations: list[Violation]) -> Non
     text = summary(history, violations)
     (directory / "junit.xml").write_bytes(_junit(history, violations))
     (directory / "index.html").write_text(_page(history, violations, text))
+    for old in directory.glob("violation-*.txt"):
+        old.unlink()
     for number, violation in enumerate(violations[:20]):
         lines = [f"seed {history.seed}", str(violation), *map(str, window(history, violation))]
         (directory / f"violation-{number}.txt").write_text("\n".join(lines))
