@@ -4,6 +4,7 @@ import http.client
 import itertools
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -23,8 +24,8 @@ START_SECONDS = 50
 
 
 # Below the ephemeral ports, and another range for each process of xdist, so that no other process takes the port before
-# the server listens.
-_ports = itertools.cycle(range(20_000, 20_500))
+# the server listens. In random order, as the tests of another checkout may run at the same time.
+_ports = itertools.cycle(random.sample(range(20_000, 20_500), 500))
 
 
 def free_port() -> int:

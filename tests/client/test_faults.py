@@ -60,7 +60,7 @@ def compete(client: Client, prefix: str, until: float) -> int:
     return taken
 
 
-@pytest.mark.timeout(SECONDS + 120)
+@pytest.mark.timeout(SECONDS + 600)
 def test_no_fault_makes_a_lease_look_held_or_lost(backend, proxy, client, name):
     environment = {**os.environ, "OCTO_TOKEN": backend.worker_token}
     holders = [
