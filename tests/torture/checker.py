@@ -270,9 +270,11 @@ def _check_audit(history: History) -> list[Violation]:
     """Each acknowledged transition is in the history once, and every lease there begins and ends once."""
     found = []
     counts = Counter((event.name, event.fencing_token, event.kind) for event in history.events)
+    times = {(event.name, event.fencing_token): event.at for event in history.events}
     for (name, token, kind), count in counts.items():
         if count > 1:
-            found.append(Violation("audit", name, f"{kind} of {token} is there {count} times", 0, 0))
+            at = times[name, token]
+            found.append(Violation("audit", name, f"{kind} of {token} is there {count} times", at, at))
     ends = Counter((event.name, event.fencing_token) for event in history.events if event.kind != "acquired")
     for (name, token), count in ends.items():
         if count > 1:

@@ -24,6 +24,8 @@ RULES = {
     "store": "the store is linearizable, path by path, and no version comes twice",
 }
 WIDTH = 1000
+# Events and faults so close to a violation are written down with it.
+NEAR_SECONDS = 20.0
 
 
 def _percentiles(milliseconds: list[float]) -> str:
@@ -81,7 +83,9 @@ def write(directory: Path, history: History, violations: list[Violation]) -> Non
     for old in directory.glob("violation-*.txt"):
         old.unlink()
     for number, violation in enumerate(violations[:20]):
-        lines = [f"seed {history.seed}", str(violation), *map(str, window(history, violation))]
+        around = [event for event in history.events if event.name == violation.name and _is_near(violation, event.at)]
+        faults = [fault for fault in history.faults if _is_near(violation, fault.ended)]
+        lines = [f"seed {history.seed}", str(violation), *map(str, (*window(history, violation), *around, *faults))]
         (directory / f"violation-{number}.txt").write_text("\n".join(lines))
 
 
@@ -111,6 +115,10 @@ def _is_held(spans: list[tuple[float, float]], begin: float, end: float) -> bool
     """Leases of a name follow each other, so the last one that began before the end is the last one that ended."""
     index = bisect.bisect_right(spans, (end, math.inf))
     return index > 0 and spans[index - 1][1] >= begin
+
+
+def _is_near(violation: Violation, time: float) -> bool:
+    return violation.began - NEAR_SECONDS < time < violation.ended + NEAR_SECONDS
 
 
 def _handed_over(history: History) -> list[Op]:

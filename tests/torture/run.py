@@ -42,8 +42,8 @@ class Options:
     seconds: float
     seed: int
     processes: int = 2
-    clients: int = 32
-    kv_clients: int = 3
+    clients: int = 40
+    kv_clients: int = 1
     quiet_seconds: float = 5.0
     fault_seconds: float = 15.0
     pause: float = 0.0

@@ -249,7 +249,8 @@ enqueued AS (
         lock_delay_seconds, idempotency_digest, request_digest, request_id, channel, address, enqueued_at, deadline_at
     )
     SELECT
-        waiter_id, coalesce(queue_seq, octo_arrival(now)), space_id, name, server_id, token_id, session_id, bound_session_id, owner, metadata,
+        waiter_id, coalesce(queue_seq, octo_arrival(now)), space_id, name, server_id, token_id, session_id,
+        bound_session_id, owner, metadata,
         ttl_seconds, lock_delay_seconds, idempotency_digest, request_digest, request_id, channel, address, now,
         now + wait_ms * interval '1 millisecond'
     FROM new_waiter

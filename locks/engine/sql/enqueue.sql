@@ -93,7 +93,8 @@ counted AS MATERIALIZED (
     SELECT
         snapshot.*, locked.index IS NOT NULL AS is_locked, locked.expires_at, locked.last_waiter_id,
         locked.available_at, locked.is_own, locked.is_listed, clock.now, space_count.length AS waiters_in_space,
-        queue.ahead, coalesce(known.queue_seq, snapshot.queue_seq) AS current_seq, known.id AS entry_id, entry.id IS NOT NULL AS entry_is_locked, entry.handed_lease_id,
+        queue.ahead, coalesce(known.queue_seq, snapshot.queue_seq) AS current_seq, known.id AS entry_id,
+        entry.id IS NOT NULL AS entry_is_locked, entry.handed_lease_id,
         attempts.first_seq, attempts.enqueued_at AS first_enqueued_at, attempts.replaced_ids,
         attempts.has_other_request, attempts.has_newer,
         row_number() OVER (PARTITION BY snapshot.lock_id ORDER BY snapshot.index) AS nth_of_name,

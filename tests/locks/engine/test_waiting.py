@@ -182,18 +182,6 @@ def test_a_waiter_that_disappeared_costs_less_than_two_seconds():
 
 
 class TestHandover:
-    def test_one_waiter_gets_the_lock_whatever_the_plan(self, server, held):
-        """A join that runs its inner side again would find another waiter: the first is changed by then."""
-        with connection.cursor() as cursor:
-            cursor.execute("ANALYZE octo_waiter")
-            for method in ("hashjoin", "mergejoin", "indexscan", "bitmapscan", "material", "memoize"):
-                cursor.execute(f"SET LOCAL enable_{method} = off")
-        for owner in ("a", "b", "c"):
-            server.enqueue(owner=owner)
-        server.engine.release("deploy", held.lease_id)
-        assert [waiter.owner for waiter in Waiter.objects.filter(handed_lease_id__isnull=False)] == ["a"]
-        assert Event.objects.filter(kind="acquired", lock_name="deploy").count() == 2
-
     def test_release_hands_over_to_the_first_waiter(self, server, held):
         server.enqueue(owner="a", ttl_seconds=120, metadata="m", request_id="req_a")
         server.enqueue(owner="b")
