@@ -182,6 +182,20 @@ def test_a_waiter_that_disappeared_costs_less_than_two_seconds():
 
 
 class TestHandover:
+    def test_one_waiter_gets_the_lock_also_if_the_planner_expects_only_one(self, server, held):
+        """For a table of one row the planner may put the update's target on the outer side of a nested loop. A subquery
+        with LIMIT and FOR UPDATE on the inner side is then run again for each row, and skips the waiter just changed."""
+        server.enqueue(owner="a")
+        with connection.cursor() as cursor:
+            cursor.execute("ANALYZE octo_waiter")
+            cursor.execute("SET LOCAL enable_indexscan = off")
+            cursor.execute("SET LOCAL enable_bitmapscan = off")
+        server.enqueue(owner="b")
+        server.enqueue(owner="c")
+        server.engine.release("deploy", held.lease_id)
+        assert [waiter.owner for waiter in Waiter.objects.filter(handed_lease_id__isnull=False)] == ["a"]
+        assert Event.objects.filter(kind="acquired", lock_name="deploy").count() == 2
+
     def test_release_hands_over_to_the_first_waiter(self, server, held):
         server.enqueue(owner="a", ttl_seconds=120, metadata="m", request_id="req_a")
         server.enqueue(owner="b")

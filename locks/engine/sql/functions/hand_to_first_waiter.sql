@@ -3,7 +3,8 @@
 --
 -- Volatile on purpose: the query of a volatile function sees what was committed until it is called, not only what the
 -- snapshot of its caller shows. So the queue is read as it is while the lock is locked, and a waiter that joined while the
--- caller waited for that lock counts. FOR UPDATE skips waiters that have left meanwhile.
+-- caller waited for that lock counts. FOR UPDATE skips waiters that have left meanwhile. The first one is materialized: a join
+-- that runs its inner side again would skip the waiter that it has just changed, and hand the lock to the next as well.
 --
 -- A waiter is present for HEARTBEAT_TIMEOUT_SECONDS (locks/engine/handover.py) after a heartbeat of its server process, and
 -- after its own arrival, which may come before the first heartbeat.
@@ -20,8 +21,7 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY
-    UPDATE octo_waiter AS waiter SET handed_lease_id = gen_random_uuid()
-    FROM (
+    WITH first AS MATERIALIZED (
         SELECT candidate.id, token.public_id, token.name
         FROM octo_waiter AS candidate
         JOIN octo_token AS token ON token.id = candidate.token_id
@@ -47,7 +47,9 @@ BEGIN
         ORDER BY candidate.queue_seq, candidate.id
         LIMIT 1
         FOR UPDATE OF candidate
-    ) AS first
+    )
+    UPDATE octo_waiter AS waiter SET handed_lease_id = gen_random_uuid()
+    FROM first
     WHERE waiter.id = first.id
     RETURNING
         waiter.id, waiter.server_id, waiter.handed_lease_id, waiter.token_id, waiter.session_id,
