@@ -262,7 +262,7 @@ class ElectionWatcher(Watcher):
     def keepalive(self, _cursor: Cursor) -> bytes:
         return sse.comment("no events")
 
-    def _frame_with_id(self, chunk: bytes) -> bytes:
+    def _frame_with_id(self, chunk: bytes, cursor: Cursor) -> bytes:
         return self._frame(chunk)
 
     def _frame(self, chunk: bytes) -> bytes:

@@ -84,7 +84,7 @@ class Watcher:
             assert row.txid is not None
             cursor = Cursor(row.at or row.now, position, row.timeline, visibility)
             if not visibility.shows(row.txid):
-                frames.append(id_line(cursor) + self._frame(chunk))
+                frames.append(self._frame_with_id(chunk, cursor))
         return frames, cursor
 
     def send(self, frames: bytes, cursor: Cursor, *, events: int) -> None:
@@ -119,6 +119,9 @@ class Watcher:
 
     def keepalive(self, cursor: Cursor) -> bytes:
         return id_line(cursor) + comment("no events")
+
+    def _frame_with_id(self, chunk: bytes, cursor: Cursor) -> bytes:
+        return id_line(cursor) + self._frame(chunk)
 
     def _frame(self, chunk: bytes) -> bytes:
         for stored, short in (self.run_names or {}).items():

@@ -91,7 +91,8 @@ class TestActions:
         text = visit(victor).get(url).content.decode()
         assert "?prefix=deploy%2F" in text
         assert "releases/prepare" not in text
-        assert "Force-release" not in text
+        assert "Force-release…" not in text
+        assert "Force-release all…" not in text
 
 
 def test_it_is_refreshed_as_a_fragment(visit, victor, url, worker):

@@ -41,7 +41,7 @@ def test_a_run_shows_its_tree_and_leases_under_their_short_names(sample, run_url
     page = text_of(visit(victor).get(run_url))
     for text in ("research", "worker-1", "worker-2", "sub-1", "layer:next-chunk", "run:deploy", "kv:0", "lease:0"):
         assert text in page
-    assert "Force-release" not in page
+    assert "Force-release…" not in page
     assert "Finish" not in page
 
 

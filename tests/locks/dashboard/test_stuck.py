@@ -78,10 +78,10 @@ def test_what_a_replaced_token_took_is_not_stuck_while_its_successor_is_good(wor
     _, successor = tokens.rotate(actor=Actor.of_shell(), token=Token.objects.get(), overlap=timedelta(0))
     browser = visit(victor)
     assert reasons(browser.get(url)) == {}
-    assert "no longer valid" not in browser.get(now_url + "owners").content.decode()
+    assert "invalid-token" not in browser.get(now_url + "owners").content.decode()
     tokens.revoke(actor=Actor.of_shell(), token=successor)
     assert reasons(browser.get(url)) == {"job": ["invalid_token"]}
-    assert "no longer valid" in browser.get(now_url + "owners").content.decode()
+    assert "invalid-token" in browser.get(now_url + "owners").content.decode()
 
 
 def test_past_the_max_hold(worker, space, visit, victor, url):

@@ -40,8 +40,8 @@ def test_an_unknown_zone_is_refused_and_a_stored_one_is_utc(zone, space, worker,
 def hold(hour: int, held_ms: int) -> Hold:
     ended = datetime(2026, 11, 18, hour, 30, tzinfo=UTC)
     return Hold(
-        event_id=1, end_kind="released", owner="a", metadata=None, fencing_token=1, actor_name="a", reason=None,
-        recorded_at=ended, began_at=ended, ended_at=ended, held_ms=held_ms,
+        event_id=1, end_kind="released", lock_name="job", owner="a", metadata=None, fencing_token=1, actor_name="a",
+        reason=None, recorded_at=ended, began_at=ended, ended_at=ended, held_ms=held_ms,
     )  # fmt: skip
 
 

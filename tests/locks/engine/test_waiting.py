@@ -184,7 +184,7 @@ def test_a_waiter_that_disappeared_costs_less_than_two_seconds():
 class TestHandover:
     def test_one_waiter_gets_the_lock_also_if_the_planner_expects_only_one(self, server, held):
         """For a table of one row the planner may put the update's target on the outer side of a nested loop. A subquery
-        with LIMIT and FOR UPDATE on the inner side is then run again for each row, and skips the waiter just changed."""
+        with LIMIT and FOR UPDATE on the inner side then runs again for each row, and skips the waiter just changed."""
         server.enqueue(owner="a")
         with connection.cursor() as cursor:
             cursor.execute("ANALYZE octo_waiter")
