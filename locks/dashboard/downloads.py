@@ -1,4 +1,4 @@
-"""Files to download: streamed, recorded in the history, and so many at once as the limits of exports allow."""
+"""Files to download: streamed, recorded in the history, and limited in number, as exports are."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any

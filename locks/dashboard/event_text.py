@@ -121,7 +121,7 @@ def describe_event(event: EventSummary | Event) -> str:
             prefix = (event.detail or {}).get("prefix") if isinstance(event, Event) else None
             return f"{event.actor_name} changed {f'the note of {isolate(prefix)}' if prefix else 'its note'}"
         case EventKind.RELEASE_REQUESTED:
-            return f"{event.actor_name} asked {owner} to release it"
+            return f"{event.actor_name} requested the release from {owner}"
         case EventKind.STUCK:
             return f"It is stuck while {owner} holds it"
         case EventKind.STUCK_CLEARED:

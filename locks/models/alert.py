@@ -1,4 +1,4 @@
-"""Alert rules, the alerts that are open, and what each rule has been told of them."""
+"""Alert rules, the alerts that are open, and the notices that each rule has sent."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models

@@ -56,7 +56,7 @@ class AlertRuleForm(forms.Form):
         label="Only lock names that start with",
         max_length=256,
         required=False,
-        help_text="Of stuck and force-released locks.",
+        help_text="Applies to stuck and force-released locks.",
         widget=forms.TextInput(attrs={**IDENTIFIER, "placeholder": "deploy/"}),
     )
     min_minutes = forms.IntegerField(
@@ -93,7 +93,7 @@ class AlertRuleForm(forms.Form):
     )  # fmt: skip
     quiet_days = forms.TypedMultipleChoiceField(
         label="On these days", coerce=int, choices=DAYS, initial=[day for day, _ in DAYS], required=False,
-        help_text="Those on which the quiet hours begin.", widget=forms.CheckboxSelectMultiple,
+        help_text="Days on which quiet hours start.", widget=forms.CheckboxSelectMultiple,
     )  # fmt: skip
 
     def __init__(self, *args: Any, rule: AlertRule | None = None, **kwargs: Any) -> None:

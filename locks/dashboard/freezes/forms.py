@@ -25,7 +25,7 @@ class FreezeForm(forms.Form):
     )
     reason = forms.CharField(
         max_length=MAX_REASON,
-        help_text="Workers that are refused are told it, and it is kept in the history.",
+        help_text="Refused requests return it. It is recorded in the history.",
         error_messages={"required": "Enter a reason: workers that are refused are told it."},
         widget=forms.TextInput({**NO_AUTOCOMPLETE, "autofocus": True}),
     )

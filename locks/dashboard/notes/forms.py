@@ -49,7 +49,9 @@ class NoteForm(forms.Form):
         name, is_prefix = cleaned.get("name", ""), cleaned.get("is_prefix", False)
         name = canonical_filter(name, lambda: self._space.namespaces, is_prefix=is_prefix)
         if is_prefix and not self._lock_name.startswith(name):
-            self.add_error("name", f"Enter how {self._lock_name} begins.")
+            self.add_error("name", f"Enter a prefix of {self._lock_name}.")
         elif not is_prefix and name != self._lock_name:
-            self.add_error("name", f"Enter {self._lock_name}, or check that the note is for all names that begin so.")
+            self.add_error(
+                "name", f"Enter {self._lock_name}, or select that the note is for all names with the prefix."
+            )
         return {**cleaned, "name": name}

@@ -34,7 +34,7 @@ def export(request: HttpRequest, space_context: SpaceContext) -> HttpResponseBas
     filters = LockListFilters.of(request.GET).canonical(space_context.space)
     batches = export_locks(space=space_context.space, filters=filters)
     rows = (([getattr(lock, name) for name in EXPORTED] for lock in locks) for locks in batches)
-    detail = {"q": filters.q, "prefix": filters.prefix, "owner": filters.owner}
+    detail = {"q": filters.q, "prefix": filters.prefix, "owner": filters.owner, "state": filters.state}
     return download_list(request, space_context, page="now", columns=EXPORTED, batches=rows, detail=detail)
 
 

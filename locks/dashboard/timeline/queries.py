@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Self
 
 from django.http import QueryDict
+from django.utils.timezone import localtime
 
 from locks.dashboard.activity.queries import parse_time, time_text
 from locks.dashboard.database import fetch
@@ -109,7 +110,7 @@ def timeline(*, space: Space, filters: TimelineFilters, now: datetime) -> Timeli
     return Timeline(
         lanes=[_lane(name, by_name[name], intervals[name], colours, period) for name in shown],
         others=len(longest) - len(shown), owners=owners, period=period,
-        labels=period.labels(last=f"{period.end:%d %b %H:%M}" if is_past else "now"),
+        labels=period.labels(last=f"{localtime(period.end):%d %b %H:%M}" if is_past else "now"),
         is_truncated=not has_all or len(current) >= MAX_CURRENT,
     )  # fmt: skip
 

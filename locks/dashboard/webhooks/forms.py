@@ -16,10 +16,10 @@ KIND_CHOICES = (
     (EventKind.EXPIRED.value, described_choice("Expired", "its lease expired without renewal")),
     (EventKind.FORCE_RELEASED.value, described_choice("Force-released", "it was taken from its holder")),
     (EventKind.STUCK.value, described_choice("Stuck", "the lock needs attention, as on the page Stuck")),
-    (EventKind.STUCK_CLEARED.value, described_choice("Stuck cleared", "it no longer does")),
+    (EventKind.STUCK_CLEARED.value, described_choice("Stuck cleared", "the lock is no longer stuck")),
     (EventKind.TOKEN_EXPIRING.value, described_choice("Token expiring", "a token expires within 14 days")),
     (EventKind.SYSTEM_UNHEALTHY.value, described_choice("System unhealthy", "the page System requires action")),
-    (EventKind.SYSTEM_RECOVERED.value, described_choice("System recovered", "it no longer does")),
+    (EventKind.SYSTEM_RECOVERED.value, described_choice("System recovered", "the system is healthy again")),
 )
 # All changes of locks.
 DEFAULT_KINDS = [value for value, _ in KIND_CHOICES if value not in TROUBLE_KINDS]

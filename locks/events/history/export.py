@@ -1,4 +1,4 @@
-"""Exports the history as CSV or JSON Lines, a batch at a time, so many at once as the limits allow."""
+"""Exports the history as CSV or JSON Lines, a batch at a time; the number of concurrent exports is limited."""
 
 import csv
 import io

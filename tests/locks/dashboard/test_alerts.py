@@ -114,7 +114,7 @@ def test_it_is_changed_tested_paused_resumed_and_deleted(visit, alice, url, hook
     assert decrypt(Webhook.objects.get().secret) == SLACK_URL
     for act, says in [
         ("test", "Queued"),
-        ("pause", "when it is resumed, it sends what is true then"),
+        ("pause", "alerts that are still open are sent when it is resumed"),
         ("resume", "Unused"),
     ]:
         assert browser.post(f"{acts}/{act}")["Location"] == own

@@ -70,8 +70,8 @@ def test_a_note_is_edited_and_removed_with_its_event(space, olga, visit):
     [
         ({"runbook_url": "javascript:alert(1)"}, "begins with https:// or http://"),
         ({"runbook_url": "ftp://wiki.example/"}, "begins with https:// or http://"),
-        ({"name": "cron/", "is_prefix": "on"}, "how deploy/api begins"),
-        ({"name": "deploy/"}, "check that the note is for all names"),
+        ({"name": "cron/", "is_prefix": "on"}, "a prefix of deploy/api"),
+        ({"name": "deploy/"}, "select that the note is for all names"),
         ({"text": "x" * 2001}, "at most 2000"),
     ],
 )
