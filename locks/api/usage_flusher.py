@@ -8,6 +8,7 @@ It also reports the server, which then shares the rate limits with the others.
 import math
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 
 import structlog
@@ -27,8 +28,9 @@ FLUSH_SECONDS = 1.0
 # The last use of a token is written at most this often.
 LAST_USE_SECONDS = 60.0
 MAX_KNOWN_USES = 100_000
-# Of those in a second, so many are written; the others at a later use.
+# Of those in a second, so many are written, and so many of one token; the others at a later use.
 MAX_USES_WRITTEN = 500
+MAX_ADDRESSES_WRITTEN = 10
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -46,20 +48,26 @@ class UsageFlusher:
     _spaces: set[int] = field(default_factory=set)
     # By digest and address.
     _uses: dict[tuple[bytes, str | None], TokenUse] = field(default_factory=dict)
+    _addresses: Counter[bytes] = field(default_factory=Counter)
     _written_at: dict[tuple[bytes, str | None], float] = field(default_factory=dict)
     _thread: threading.Thread | None = None
 
     def record(self, *, digest: bytes, space_id: int, address: str | None, agent: str) -> None:
         self._spaces.add(space_id)
         is_due = time.monotonic() - self._written_at.get((digest, address), -math.inf) >= LAST_USE_SECONDS
-        if is_due and len(self._uses) < MAX_USES_WRITTEN:
+        if not is_due or (digest, address) in self._uses:
+            return
+        # The first address of a token always counts: a token that is used from many must not displace the others.
+        known = self._addresses[digest]
+        if known == 0 or (known < MAX_ADDRESSES_WRITTEN and len(self._uses) < MAX_USES_WRITTEN):
+            self._addresses[digest] += 1
             self._uses[digest, address] = TokenUse(digest, address, agent)
 
     def flush(self) -> None:
         """Safe to call from any thread."""
         with self._lock:
             spaces, self._spaces = self._spaces, set()
-            uses, self._uses = self._uses, {}
+            uses, self._uses, self._addresses = self._uses, {}, Counter()
             if len(self._written_at) > MAX_KNOWN_USES:
                 self._written_at.clear()
             now = time.monotonic()
@@ -96,7 +104,7 @@ class UsageFlusher:
     def reset(self) -> None:
         """Drops what was recorded, and when each token was last written."""
         with self._lock:
-            self._spaces, self._uses, self._written_at = set(), {}, {}
+            self._spaces, self._uses, self._addresses, self._written_at = set(), {}, Counter(), {}
             usage_counters.take()
 
     def start(self) -> None:

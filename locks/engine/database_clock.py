@@ -6,7 +6,8 @@ when it arrives. Each answer of the database bounds the difference between its c
 process: the clock was read after the statement was sent and before its rows came.
 
 A stamp is never too early, and too late by no more than the fastest statement took to arrive. So if a request has its
-place, later ones get later stamps at every server; and the stamps of a process rise, so its requests keep their order.
+place, later ones get later stamps at every server; and the stamps of a process rise, so its requests keep their order,
+unless the clock is set back.
 """
 
 import math
@@ -34,6 +35,8 @@ class DatabaseClock:
         if low > high:
             # One of the clocks was set, or another server is the primary.
             low, high = moment - received_at, moment - sent_at
+            # Otherwise the stamps of this process would stay behind those of the others until the old time is reached.
+            self._last_stamp = 0
         self._min_difference, self._max_difference, self._observed_at = low, high, received_at
 
     def stamp(self) -> int | None:

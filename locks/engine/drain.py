@@ -16,9 +16,9 @@ MAX_WAIT_SECONDS = 2.0
 POLL_SECONDS = 0.02
 
 
-def wait_for_statements(since: datetime) -> None:
-    """Returns when no statement that began before `since` is running, or after two seconds."""
-    deadline = time.monotonic() + MAX_WAIT_SECONDS
+def wait_for_statements(since: datetime, *, max_seconds: float = MAX_WAIT_SECONDS) -> None:
+    """Returns when no statement that began before `since` is running, or after so many seconds."""
+    deadline = time.monotonic() + max_seconds
     while run(_count_in_flight(since)) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
 

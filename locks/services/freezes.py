@@ -21,6 +21,8 @@ from locks.services.force_release import live_leases
 from locks.services.sql_files import SqlFiles
 
 MAX_FREEZES_PER_SPACE = 100
+# Longer than an acquire waits for a locked row.
+MAX_DRAIN_SECONDS = 6.0
 MAX_FREEZE = timedelta(days=30)
 # What a freeze would touch is counted up to this.
 MAX_COUNT = 10_000
@@ -60,7 +62,7 @@ def preview(*, space: Space, prefix: str) -> Preview:
 
 def freeze(*, actor: Actor, space: Space, prefix: str, reason: str, duration: timedelta) -> Freeze:
     """After it returns, no claim of the names is granted that does not have its lease already: it waits for the
-    statements that began before. Raises TooManyFreezes."""
+    statements that began before, for longer than one of them may wait for a lock. Raises TooManyFreezes."""
     with transaction.atomic():
         locked = Space.objects.select_for_update(no_key=True).get(pk=space.pk)
         if in_force(space).count() >= MAX_FREEZES_PER_SPACE:
@@ -72,7 +74,7 @@ def freeze(*, actor: Actor, space: Space, prefix: str, reason: str, duration: ti
         added.refresh_from_db()
         _set_frozen_until(locked)
         record(EventKind.FROZEN, actor=actor, space=space, reason=reason, detail=_detail(added))
-    wait_for_statements(clock.now())
+    wait_for_statements(clock.now(), max_seconds=MAX_DRAIN_SECONDS)
     return added
 
 

@@ -1,6 +1,7 @@
 """The MCP endpoint, /mcp: the tools of `octo.mcp`, served over HTTP and run against this server's own API."""
 
 import asyncio
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -23,7 +24,12 @@ class McpEndpoint:
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
         # A client that disconnects must not cancel the start for the others.
-        application = await asyncio.shield(self._starting)
+        try:
+            application = await asyncio.shield(self._starting)
+        except Exception:
+            # The next request tries again.
+            self._starting = None
+            raise
         await application(scope, receive, send)
 
     async def _start(self) -> "McpApplication":
@@ -34,7 +40,8 @@ class McpEndpoint:
 
     async def stop(self) -> None:
         if self._starting is not None:
-            await (await self._starting).stop()
+            with suppress(Exception):
+                await (await self._starting).stop()
 
 
 def create_mcp_endpoint(api: Application) -> McpEndpoint | None:

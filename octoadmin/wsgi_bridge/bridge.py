@@ -30,6 +30,7 @@ from octoadmin.wsgi_bridge.threads import Overloaded, Threads
 
 MAX_WAITING = 1000
 STOP_SECONDS = 3.0
+NETWORK_GROUPS = 64
 FILE_BLOCK = 64 * 1024
 # Threads besides those for requests: they produce the next pieces of exports and other streams.
 STREAM_THREADS = 2
@@ -235,13 +236,14 @@ def _next_piece(pieces: Iterator[bytes]) -> bytes:
 
 
 def client_group(environ: Environ) -> Hashable:
-    """Whose requests share threads: those of a space, if its token was valid lately, or of a network."""
+    """Whose requests share threads: those of a space, if its token was valid lately, or of some networks. So many
+    groups of networks and no more: each gets its turn."""
     scheme, _, token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() == "bearer":
         space_id = limits.space_of(hashlib.sha256(token.strip().encode("latin-1")).digest())
         if space_id is not None:
             return space_id
-    return network_of(environ.get("REMOTE_ADDR"))
+    return f"networks {hash(network_of(environ.get('REMOTE_ADDR'))) % NETWORK_GROUPS}"
 
 
 def is_urgent(method: str, raw_path: bytes) -> bool:

@@ -28,9 +28,11 @@ class FairQueue(Generic[Item]):
 
     def is_full(self, group: Hashable, *, max_length: int) -> bool:
         """For a further item of this group. Beyond the length, a group can still add items up to an equal share of
-        it, so that no group can keep the others out."""
+        it, so that no group can keep the others out; up to twice the length, however many groups there are."""
         if self._length < max_length:
             return False
+        if self._length >= 2 * max_length:
+            return True
         items = self._groups.get(group, ())
         return len(items) * len(self._groups) >= max_length
 

@@ -69,6 +69,8 @@ handed_over AS (
     UPDATE octo_lock AS lock SET
         lease_id = gen_random_uuid(), fencing_token = new.new_fencing_token, holder_id = new.new_holder_id,
         owner = request.new_owner, acquired_at = new.now, renewed_at = new.now, renewals = 0,
+        -- Constraints are checked on the row of the snapshot first, which an extension may have changed since.
+        expires_at = new.expires_at,
         ttl_seconds = ceil(extract(epoch FROM new.expires_at - new.now)), updated_at = new.now
     FROM new_lease AS new
     CROSS JOIN request

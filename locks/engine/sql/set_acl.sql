@@ -56,7 +56,8 @@ SELECT
     CASE
         WHEN auth.refusal IS NOT NULL THEN auth.refusal
         WHEN decision.id IS NULL THEN 'unknown'
-        WHEN NOT decision.is_permitted THEN 'not_permitted'
+        -- Null if the lease has no token: a person has reserved the lock.
+        WHEN decision.is_permitted IS NOT TRUE THEN 'not_permitted'
         ELSE 'changed'
     END AS verdict,
     auth.name,

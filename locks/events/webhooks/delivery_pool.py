@@ -85,6 +85,10 @@ def _attempt(delivery: Delivery) -> AttemptResult:
         return AttemptResult(
             duration_ms=0, error="The secret cannot be decrypted: SECRET_KEY was changed. Rotate the secret."
         )
+    except Exception:
+        # Otherwise the delivery would be claimed again and again without a recorded attempt.
+        _log.exception("webhook_attempt_failed", delivery=str(delivery.public_id))
+        return AttemptResult(duration_ms=0, error="The message could not be prepared. The log has the cause.")
 
 
 def _send_signed(delivery: Delivery, body: bytes) -> AttemptResult:

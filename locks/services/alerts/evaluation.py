@@ -69,6 +69,8 @@ class Evaluated:
 
 def evaluate(*, unhealthy: Sequence[UnhealthyPart]) -> Evaluated:
     """`unhealthy` is the verdict of the System page, the stuck locks are those of the Stuck page."""
+    # Before the transaction: readers of the history stop at the oldest one that has written.
+    quiet = _quiet_rules()
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_EVALUATION_LOCK])
@@ -77,7 +79,6 @@ def evaluate(*, unhealthy: Sequence[UnhealthyPart]) -> Evaluated:
             "unhealthy": [part.key for part in unhealthy], "descriptions": [part.description for part in unhealthy],
         }  # fmt: skip
         (observed,) = _fetch("observe", Observed, parameters)
-        quiet = _quiet_rules()
         messages = _create_messages(_fetch("notify", Notice, {"quiet": quiet, "limit": MAX_NOTICES}))
     force_releases = run(fan_out(alert_rules=True, quiet=quiet))
     return Evaluated(opened=observed.opened, closed=observed.closed, messages=messages + bool(force_releases))

@@ -191,3 +191,11 @@ def test_an_unforeseen_error_does_not_end_the_thread_that_writes_usage(monkeypat
     flusher = FailsOnce()
     flusher.start()
     assert flusher.flushed_again.wait(20)
+
+
+def test_a_token_that_is_used_from_many_addresses_does_not_displace_others():
+    flusher = UsageFlusher()
+    for number in range(600):
+        flusher.record(digest=b"many", space_id=1, address=f"2001:db8::{number:x}", agent="")
+    flusher.record(digest=b"one", space_id=2, address="192.0.2.1", agent="")
+    assert [digest for digest, _ in flusher._uses] == [b"many"] * 10 + [b"one"]

@@ -3,8 +3,10 @@
 import pytest
 from django.db import connection, transaction
 
+from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.maintenance import sweep
+from locks.engine.operations import set_acl
 from locks.events.history.hold_baselines import compute_hold_baselines
 from locks.events.history.verification import verify
 from locks.models import Event, Lock
@@ -12,6 +14,7 @@ from locks.services import reservations
 from locks.services.audit import Actor
 from locks.services.stuck import find_stuck
 from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
+from tests.locks.engine.conftest import Engine
 from tests.locks.engine.test_freezes import freeze
 from tests.locks.engine.test_waiting import WaitingServer
 from tests.locks.engine.time_travel import pass_seconds
@@ -209,3 +212,11 @@ class TestRaces:
                 handing = other.run_blocked(olga.hand_over, lease, alice)
             assert handing.result(MAX_WAIT).verdict == "not_held"
         assert Lock.objects.get().lease_id is None
+
+
+@pytest.mark.django_db
+def test_a_token_cannot_change_the_access_list_of_a_reserved_lock(olga, worker_token):
+    olga.reserve()
+    request = requests.SetAcl(digest=Engine(worker_token).digest, name="deploy", acl=["ci"])
+    assert run(set_acl(request)).verdict == "not_permitted"
+    assert not Event.objects.filter(kind="acl_changed").exists()

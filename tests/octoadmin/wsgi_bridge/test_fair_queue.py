@@ -41,6 +41,14 @@ def test_a_full_queue_still_has_an_equal_share_for_another_group():
     assert admitted == 5
 
 
+def test_many_groups_cannot_grow_the_queue_without_end():
+    queue: FairQueue[str] = FairQueue()
+    for number in range(100):
+        if not queue.is_full(number, max_length=10):
+            queue.append(number, "item")
+    assert len(queue) == 20
+
+
 def test_groups_that_are_left_out_keep_their_place():
     queue: FairQueue[str] = FairQueue()
     queue.append("a", "first")
