@@ -1,8 +1,10 @@
 """Reserve on the pages: works, is refused, finds another state."""
 
+import re
+
 import pytest
 
-from locks.models import Event, Lock
+from locks.models import Event, Lock, Membership, SpaceRole, User
 from tests.locks.engine.test_freezes import freeze
 
 pytestmark = pytest.mark.django_db
@@ -71,6 +73,18 @@ def test_it_is_handed_over_to_a_colleague_who_then_has_it(visit, olga, alice, vi
     assert lock.fencing_token > reserved.fencing_token
     assert "Extend…" in text_of(visit(alice).get(now_url + "locks/job"))
     assert "olga handed it over to" in text_of(visit(victor).get(now_url + "activity"))
+
+
+def test_it_is_handed_over_to_those_who_may_reserve_in_this_space(visit, olga, victor, alice, space, now_url, reserved):
+    """A role in the space replaces that in the team."""
+    SpaceRole.objects.create(membership=victor.memberships.get(), space=space, role="operator")
+    otto = User.objects.create(username="otto")
+    in_team = Membership.objects.create(team=space.team, user=otto, role="operator")
+    SpaceRole.objects.create(membership=in_team, space=space, role="viewer")
+    page = text_of(visit(olga).get(now_url + "hand-over/job"))
+    assert re.findall(r'<option value="\d+"[^>]*>(\w+)', page) == ["alice", "victor"]
+    form = {"fencing_token": reserved.fencing_token, "to": otto.pk}
+    assert visit(olga).post(now_url + "hand-over/job", form).status_code == 422
 
 
 def test_it_is_released(visit, olga, now_url, reserved):
