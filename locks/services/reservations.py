@@ -2,7 +2,7 @@
 
 The engine's own statements grant, end and hand it over, so it has a fencing token, a history and an end like any
 other. It needs no renewals: its TTL is its duration. The views have checked that the person is an operator of the
-space.
+space; releasing one's own takes no role.
 """
 
 from django.db.models import Func, QuerySet, TextField, Value
