@@ -61,11 +61,11 @@ class SpaceContext:
 
     def require_operator(self) -> None:
         if not self.may_force:
-            raise PermissionDenied(self._refusal("an operator or an admin"))
+            raise PermissionDenied(self._refusal("operator or admin"))
 
     def require_admin(self) -> None:
         if not self.may_manage:
-            raise PermissionDenied(self._refusal("an admin"))
+            raise PermissionDenied(self._refusal("admin"))
 
     def _refusal(self, needed: str) -> str:
         if self.requires_mfa:
@@ -73,8 +73,8 @@ class SpaceContext:
                 "This server requires a second factor of admins. Until you set one up on the page of your account, you "
                 "can only view."
             )
-        role = f"{'an' if self.role[0] in 'aeiou' else 'a'} {self.role.value}"
-        return f"This takes {needed} of the team {self.team.name}; you are {role} there."
+        place = f"{self.team.name} / {self.space.name}"
+        return f"This needs the {needed} role in {place}; your role there is {self.role.value}."
 
     @property
     def slugs(self) -> dict[str, str]:
