@@ -39,7 +39,11 @@ def test_a_browser_that_mistypes_an_address_gets_a_page(client):
 @pytest.mark.parametrize(
     ("path", "person", "reason"),
     [
-        ("releases/prepare", "victor", "This needs the operator or admin role in Blue / Main; your role there is viewer."),
+        (
+            "releases/prepare",
+            "victor",
+            "This needs the operator or admin role in Blue / Main; your role there is viewer.",
+        ),
         ("team/activity", "olga", "This needs the admin role in Blue / Main; your role there is operator."),
     ],
 )

@@ -48,6 +48,15 @@ def test_the_preview_counts_what_it_would_touch(worker, visit, olga, url):
     assert re.findall(r'(action|hx-post)="([^"]*freeze[^"]*)" ', form)[:2] == [("action", url), ("hx-post", url)]
 
 
+def test_a_prefix_with_a_null_character_is_no_error(visit, olga, url):
+    browser = visit(olga)
+    assert browser.get(url + "?prefix=%00").status_code == 200
+    wrong = {**FORM, "prefix": "a\0"}
+    assert browser.post(url, wrong).status_code == 422
+    for headers in ({}, {"HX-Request": "true", "HX-Target": "preview"}):
+        assert browser.post(url + "/preview", wrong, headers=headers).status_code == 200
+
+
 def test_it_is_lifted_from_the_banner(worker, visit, olga, space, now_url):
     frozen = freeze(space, "deploy/")
     assert visit(olga).post(f"{now_url}freezes/{frozen.pk}/lift").status_code == 302

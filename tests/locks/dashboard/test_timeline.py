@@ -50,6 +50,13 @@ class TestTimeline:
     def test_the_filters_are_in_the_url(self, visit, victor, now_url, held_twice, query, expected):
         assert lanes(visit(victor).get(f"{now_url}timeline{query}")) == expected
 
+    @pytest.mark.parametrize("end", ["since", "until"])
+    @pytest.mark.parametrize("time", ["0001-01-01T00:00", "0001-01-01", "1969-12-31T23:59", "9999-12-31T23:59"])
+    def test_a_time_at_the_ends_of_the_calendar_counts_as_absent(self, visit, victor, now_url, held_twice, end, time):
+        reply = visit(victor).get(f"{now_url}timeline", {end: time})
+        assert lanes(reply) == {"cron": 1, "deploy/api": 2, "deploy/web": 2}
+        assert visit(victor).get(f"{now_url}activity", {end: time}).status_code == 200
+
     def test_a_period_in_the_past_shows_what_was_held_then(self, visit, victor, now_url, worker):
         """Also what ended or goes on after it."""
         lease = worker.takes("ended").lease_id
