@@ -9,6 +9,7 @@ from django.utils import timezone
 from locks.dashboard.timeline import queries
 from locks.engine.execution import run
 from locks.engine.handover import enqueue
+from locks.models import Lock, Token, Waiter
 from tests.conftest import issue
 from tests.locks.dashboard.conftest import Worker
 from tests.locks.engine.conftest import Engine
@@ -138,6 +139,24 @@ class TestWaitGraph:
         first.takes("x")
         waits("x")
         assert "Cycle of 1 lock" in visit(victor).get(f"{now_url}waits").content.decode()
+
+    def test_layers_of_many_locks_are_searched_by_holder(self, visit, victor, now_url, space):
+        """Each of three workers holds 333 locks, and waits for all of the worker before."""
+        for number, owner in enumerate(("a", "b", "c", "d")):
+            worker = Worker(issue(space, owner, *WRITE))
+            token = Token.objects.get(name=owner)
+            before = Lock.objects.filter(name__startswith="abc"[number - 1]).order_by("pk") if number else []
+            Waiter.objects.bulk_create(
+                Waiter(space=space, name=lock.name, token=token, owner=owner, deadline_at="2999-01-01T00:00Z")
+                for lock in before
+            )
+            for lock in range(333 if owner != "d" else 0):
+                worker.takes(f"{owner}-{lock:03}", owner=owner, ttl_seconds=3600)
+        graph = visit(victor).get(f"{now_url}waits").context["graph"]
+        assert (graph.waiters, graph.locks, graph.cycles) == (999, 999, 0)
+        assert [[lock.name for lock in chain.locks] for chain in graph.chains] == [
+            [f"c-{number:03}", "b-000", "a-000"] for number in range(50)
+        ]
 
     def test_without_waiters_it_says_what_it_would_show(self, visit, victor, bob, now_url, worker):
         worker.takes("x")
