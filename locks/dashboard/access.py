@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from django.core.exceptions import PermissionDenied
-from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, Value, When
-from django.db.models.functions import Coalesce, Now
+from django.db.models import Case, F, OuterRef, Q, QuerySet, Value, When
+from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -18,7 +18,8 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.cache import never_cache
 from django_htmx.http import HttpResponseClientRedirect
 
-from locks.models import Role, Space, SpaceRole, Team, User
+from locks.models import Role, Space, Team, User
+from locks.models.space_role import role_in_space
 from locks.services import audit
 from locks.services.audit import Actor
 from locks.services.mfa import mfa_required
@@ -60,11 +61,11 @@ class SpaceContext:
 
     def require_operator(self) -> None:
         if not self.may_force:
-            raise PermissionDenied(self._refusal("an operator or an admin"))
+            raise PermissionDenied(self._refusal("operator or admin"))
 
     def require_admin(self) -> None:
         if not self.may_manage:
-            raise PermissionDenied(self._refusal("an admin"))
+            raise PermissionDenied(self._refusal("admin"))
 
     def _refusal(self, needed: str) -> str:
         if self.requires_mfa:
@@ -72,8 +73,8 @@ class SpaceContext:
                 "This server requires a second factor of admins. Until you set one up on the page of your account, you "
                 "can only view."
             )
-        role = f"{'an' if self.role[0] in 'aeiou' else 'a'} {self.role.value}"
-        return f"This takes {needed} of the team {self.team.name}; you are {role} there."
+        place = f"{self.team.name} / {self.space.name}"
+        return f"This needs the {needed} role in {place}; your role there is {self.role.value}."
 
     @property
     def slugs(self) -> dict[str, str]:
@@ -84,17 +85,14 @@ class SpaceContext:
 
 
 def visible_spaces(user: User) -> QuerySet[Space]:
-    """Each with the user's effective role as `role`. This is the one place that decides it: admins of the team are
-    admins in all of its spaces; for others a role in the space replaces that in the team; and an admin without the
-    second factor that the server requires has only a viewer's rights. `own_role` is the role before the last rule."""
+    """Each with the user's effective role as `role`: that of role_in_space, but an admin without the second factor that
+    the server requires has only a viewer's rights. `own_role` is the role before the last rule."""
     spaces = Space.objects.select_related("team").filter(archived_at=None).order_by("team__name", "name")
     if user.is_superuser:
         spaces = spaces.annotate(own_role=Value(Role.ADMIN.value))
     else:
-        in_space = SpaceRole.objects.filter(space=OuterRef("pk"), membership=OuterRef("team__memberships__pk"))
-        is_admin = When(team__memberships__role=Role.ADMIN, then=Value(Role.ADMIN.value))
-        in_space_or_team = Coalesce(Subquery(in_space.values("role")), F("team__memberships__role"))
-        spaces = spaces.filter(team__memberships__user=user).annotate(own_role=Case(is_admin, default=in_space_or_team))
+        own_role = role_in_space(space=OuterRef("pk"), membership="team__memberships__")
+        spaces = spaces.filter(team__memberships__user=user).annotate(own_role=own_role)
     if (without_factor := mfa_required(user)) is None:
         return spaces.annotate(role=F("own_role"))
     downgraded = When(Q(own_role=Role.ADMIN) & without_factor, then=Value(Role.VIEWER.value))

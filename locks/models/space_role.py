@@ -1,6 +1,8 @@
 """The role of a member in one space, instead of the role in the team."""
 
 from django.db import models
+from django.db.models import Case, F, OuterRef, Subquery, Value, When
+from django.db.models.functions import Coalesce
 
 from locks.models.space import Space
 from locks.models.team import Membership, Role
@@ -25,3 +27,11 @@ class SpaceRole(models.Model):
 
     def __str__(self) -> str:
         return f"{self.role} in {self.space}"
+
+
+def role_in_space(*, space: int | OuterRef, membership: str = "") -> Case:
+    """For queries: the role of a member in a space. Admins of the team are admins in all of its spaces; for others a
+    role in the space replaces that in the team. `membership` is the path to the membership, with `__` at its end."""
+    in_space = SpaceRole.objects.filter(space=space, membership=OuterRef(f"{membership}pk"))  # type: ignore[misc]  # or an OuterRef
+    is_admin = When(**{f"{membership}role": Role.ADMIN}, then=Value(Role.ADMIN.value))
+    return Case(is_admin, default=Coalesce(Subquery(in_space.values("role")), F(f"{membership}role")))

@@ -1,6 +1,7 @@
 """Asking for the release of a lock: operators see it on Stuck and Now until the lease has ended."""
 
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 
 from django.db import transaction
@@ -12,22 +13,32 @@ from locks.services.sql_files import SqlFiles
 
 # A person can ask for the same lock once in so many minutes.
 MINUTES = 10
+# A person can have so many open requests in a space.
+MAX_OPEN = 20
 KEPT = timedelta(days=30)
 
 _fetch = SqlFiles(Path(__file__).parent / "sql").fetch
 
 
+class Outcome(StrEnum):
+    """`too_soon`: the person has asked for this lock a short time ago. `too_many`: the person has MAX_OPEN others."""
+
+    RECORDED = "recorded"
+    TOO_SOON = "too_soon"
+    TOO_MANY = "too_many"
+
+
 @transaction.atomic
 def request_release(
     *, actor: Actor, space: Space, lock_name: str, fencing_token: int, owner: str | None, reason: str
-) -> bool:
-    """False if the person has asked for this lock a short time ago."""
+) -> Outcome:
     parameters = {
         "space_id": space.pk, "lock_name": lock_name, "fencing_token": fencing_token, "person_id": actor.id,
-        "person_name": actor.name, "reason": reason, "minutes": MINUTES,
+        "person_name": actor.name, "reason": reason, "minutes": MINUTES, "max_open": MAX_OPEN,
     }  # fmt: skip
-    if not _fetch("request_release", dict, parameters):
-        return False
+    (row,) = _fetch("request_release", dict, parameters)
+    if (outcome := Outcome(row["outcome"])) is not Outcome.RECORDED:
+        return outcome
     record(
         EventKind.RELEASE_REQUESTED,
         actor=actor,
@@ -37,7 +48,7 @@ def request_release(
         owner=owner,
         reason=reason,
     )
-    return True
+    return outcome
 
 
 def purge() -> None:

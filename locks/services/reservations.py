@@ -2,7 +2,7 @@
 
 The engine's own statements grant, end and hand it over, so it has a fencing token, a history and an end like any
 other. It needs no renewals: its TTL is its duration. The views have checked that the person is an operator of the
-space.
+space; releasing one's own takes no role.
 """
 
 from django.db.models import Func, QuerySet, TextField, Value
@@ -12,7 +12,8 @@ from locks.engine.execution import run
 from locks.engine.handover import end_and_hand_over
 from locks.engine.operations import acquire, change_reservation
 from locks.engine.requests import ChangeReservation, EndAndHandOver, Reserve
-from locks.models import Lock, Role, Space, User
+from locks.models import Lock, Membership, Role, Space, User
+from locks.models.space_role import role_in_space
 from locks.services.audit import Actor
 from locks.services.force_release import authorized_by
 
@@ -28,9 +29,9 @@ def is_reserved_by(user: User, *, space: Space, name: str) -> bool:
 
 def colleagues(*, space: Space, user: User) -> QuerySet[User]:
     """To whom a reservation can be handed over: those who could have made it."""
-    may_reserve = (Role.OPERATOR, Role.ADMIN)
-    members = User.objects.filter(memberships__team=space.team_id, memberships__role__in=may_reserve, is_active=True)
-    return members.exclude(pk=user.pk).order_by("username")
+    members = Membership.objects.filter(team=space.team_id).annotate(role_here=role_in_space(space=space.pk))
+    may_reserve = members.filter(role_here__in=(Role.OPERATOR, Role.ADMIN))
+    return User.objects.filter(memberships__in=may_reserve, is_active=True).exclude(pk=user.pk).order_by("username")
 
 
 def reserve(*, actor: Actor, space: Space, name: str, reason: str, seconds: int) -> results.Acquired:

@@ -37,7 +37,7 @@ def describe(webhook: Webhook) -> dict[str, Any]:
     """For the history."""
     return {
         **_identity(webhook),
-        "url": _without_query(webhook.url),
+        "url": without_query(webhook.url),
         "kinds": list(webhook.kinds),
         "prefix": webhook.prefix,
         **({"lock_pattern": webhook.lock_pattern} if webhook.lock_pattern else {}),
@@ -53,7 +53,7 @@ def _kind(webhook: Webhook, act: str) -> EventKind:
     return EventKind(f"{'alert_rule' if hasattr(webhook, 'alert_rule') else 'webhook'}_{act}")
 
 
-def _without_query(url: str) -> str:
+def without_query(url: str) -> str:
     """It may contain a secret."""
     return url.partition("?")[0]
 

@@ -29,7 +29,7 @@ document.addEventListener("click", async (event) => {
   render()
   if (name !== null && window.Notification?.permission === "default") await Notification.requestPermission()
 })
-// After each refresh. In its cooldown the lock is not held, but cannot be acquired yet.
+// After each refresh. In its cooldown, in a freeze or while a name that overlaps is held, the lock cannot be acquired yet.
 document.addEventListener("htmx:afterSettle", () => {
   if (name !== null && ["free", "overdue"].includes(state())) tell()
   render()

@@ -21,6 +21,8 @@ ROWS = 50
 NEWER_ROWS = 25
 # More new events are not counted.
 MAX_NEW = 100
+# Times in other years count as absent.
+MIN_YEAR, MAX_YEAR = 1970, 9998
 
 # Those about a team are in its audit log, those about an account on the page of the account, and those about the
 # installation belong to no space.
@@ -124,9 +126,11 @@ def token_of(event: Event) -> Token | None:
 
 def parse_time(text: str) -> datetime | None:
     try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+        time = datetime.fromisoformat(text).replace(tzinfo=UTC)
     except ValueError:
         return None
+    # Near the ends of the calendar, a period before or after the time overflows.
+    return time if MIN_YEAR <= time.year <= MAX_YEAR else None
 
 
 def _parse_id(text: str) -> UUID | None:

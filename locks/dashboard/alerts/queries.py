@@ -7,6 +7,7 @@ from locks.dashboard.webhooks.queries import WebhookRow, webhooks
 from locks.models import AlertRule, EventKind, Space, Transport
 from locks.services.alerts.rules import KINDS
 from locks.services.stuck import Reason
+from locks.services.webhooks import without_query
 
 TRANSPORT_LABELS = {
     Transport.SLACK: "Slack",
@@ -24,6 +25,14 @@ class RuleRow:
     @property
     def transport_label(self) -> str:
         return TRANSPORT_LABELS[Transport(self.rule.transport)]
+
+    @property
+    def target_for_viewers(self) -> str:
+        """Without what only admins see: the query of a URL, which may contain a secret, and e-mail addresses."""
+        if self.rule.transport == Transport.EMAIL:
+            recipients = len(self.webhook.url.split(","))
+            return f"{recipients} recipient{'' if recipients == 1 else 's'}"
+        return without_query(self.webhook.url)
 
     @property
     def conditions(self) -> list[str]:

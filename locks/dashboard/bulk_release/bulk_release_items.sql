@@ -5,7 +5,7 @@ SELECT
     item.position, item.lock_name, item.fencing_token, item.owner,
     lock.fencing_token = item.fencing_token AS is_current,
     CASE WHEN lock.fencing_token <> item.fencing_token THEN lock.owner END AS current_owner,
-    lock.acquired_at, lock.last_heartbeat_at,
+    lock.acquired_at, CASE WHEN NOT lock.is_reserved THEN lock.last_heartbeat_at END AS last_heartbeat_at,
     coalesce(lock.waiters, 0) AS waiters,
     statement_timestamp() AS now
 FROM octo_bulk_release_item AS item

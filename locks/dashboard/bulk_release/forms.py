@@ -10,7 +10,7 @@ from locks.services.force_release import COOLDOWNS, MAX_REASON
 
 
 class BulkReleaseForm(forms.Form):
-    """`phrase` must be typed if any holder is still heartbeating."""
+    """`phrase` must be typed if any lock is still used: its holder is heartbeating, or a person has reserved it."""
 
     reason = forms.CharField(
         max_length=MAX_REASON,
@@ -27,10 +27,10 @@ class BulkReleaseForm(forms.Form):
         super().__init__(*args, **kwargs)
         self._phrase = phrase
         if must_type:
-            required = f"Type “{phrase}” to continue: some holders are still heartbeating."
+            required = f"Type “{phrase}” to continue: some of the locks are still used."
             self.fields["typed"].error_messages["required"] = required
             self.fields["typed"].label = format_html(
-                'Some holders are still heartbeating. Type <span class="name">{}</span> to continue', phrase
+                'Some of the locks are still used. Type <span class="name">{}</span> to continue', phrase
             )
         else:
             del self.fields["typed"]

@@ -30,6 +30,8 @@ class OwnerShare:
     locks: int
     releasable: int
     heartbeating: int
+    # By people, who renew nothing.
+    reserved: int
     last_heartbeat_at: datetime | None
     owners: int
     now: datetime

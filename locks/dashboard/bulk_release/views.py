@@ -138,7 +138,9 @@ def _preview(
 
 
 def _form(batch: BulkRelease, shown: Preview, *data: Any) -> BulkReleaseForm:
-    return BulkReleaseForm(*data, phrase=_phrase(batch), must_type=shown.total.heartbeating > 0)
+    return BulkReleaseForm(
+        *data, phrase=_phrase(batch), must_type=bool(shown.total.heartbeating or shown.total.reserved)
+    )
 
 
 def _phrase(batch: BulkRelease) -> str:

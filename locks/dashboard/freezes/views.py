@@ -25,7 +25,9 @@ def freeze(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     if response := require_reauthentication(request, space_context):
         return response
     space = space_context.space
-    form = FreezeForm(request.POST or None, space=space, initial={"prefix": request.GET.get("prefix", "")})
+    form = FreezeForm(
+        request.POST or None, space=space, initial={"prefix": request.GET.get("prefix", "").replace("\0", "")}
+    )
     if not form.is_valid():
         return _form(request, space_context, form, status=form_status(form))
     try:
@@ -51,7 +53,8 @@ def preview(request: HttpRequest, space_context: SpaceContext) -> HttpResponse:
     if is_htmx_target(request, "preview"):
         return partial(request, space_context, "freezes/preview.html", _preview(space_context, form))
     # Without JavaScript: the form again, with nothing missing yet.
-    return _form(request, space_context, FreezeForm(space=space_context.space, initial=request.POST.dict()))
+    initial = {name: str(text).replace("\0", "") for name, text in request.POST.items()}
+    return _form(request, space_context, FreezeForm(space=space_context.space, initial=initial))
 
 
 @require_POST

@@ -50,6 +50,7 @@ def lock(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRe
         "now": now,
         "max_hold_ends_at": row.max_hold_ends_at(space) if row else None,
         "is_own_reservation": row is not None
+        and row.is_live
         and row.is_reserved
         and is_reserved_by(current_user(request), space=space, name=name),
         "freeze": next((freeze for freeze in freezes_shown(space_context) if name.startswith(freeze.prefix)), None),

@@ -50,6 +50,8 @@ class HoldOutcomes:
 
 @dataclass(frozen=True, kw_only=True)
 class LastAcquire:
+    """Of a reservation, only the event."""
+
     event: Event
     token: Token | None
     user_agent: str | None
@@ -100,8 +102,10 @@ def _outcomes(ended: Sequence[Hold]) -> HoldOutcomes:
 def _last_acquire(space: Space, owner: str) -> LastAcquire | None:
     acquired = select(Visibility(space_id=space.pk), Filter(owner=owner, kinds=(EventKind.ACQUIRED,)))
     event = acquired.order_by("-at", "-id").first()
-    if event is None or event.token_id is None:
+    if event is None:
         return None
+    if event.token_id is None:
+        return LastAcquire(event=event, token=None, user_agent=None)
     client = TokenClient.objects.filter(token_id=event.token_id, address=event.address).select_related("token").first()
     token = client.token if client else Token.objects.filter(pk=event.token_id).first()
     return LastAcquire(event=event, token=token, user_agent=client.user_agent if client else None)

@@ -20,7 +20,8 @@ part AS (
         count(*) FILTER (WHERE effective_expires_at <= statement_timestamp()) AS overdue,
         count(*) FILTER (WHERE is_heartbeating) AS heartbeating,
         0 AS waiting,
-        max(last_heartbeat_at) AS last_heartbeat_at,
+        -- A reservation, which has no token, is not renewed.
+        max(last_heartbeat_at) FILTER (WHERE token_id IS NOT NULL) AS last_heartbeat_at,
         min(acquired_at) AS since
     FROM octo_lock_state
     WHERE space_id = %(space_id)s AND lease_id IS NOT NULL AND (%(owner)s = '' OR owner = %(owner)s)

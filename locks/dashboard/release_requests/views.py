@@ -1,6 +1,6 @@
 """Asking for the release of a held lock: for viewers too. Operators see the request on Stuck and Now."""
 
-from typing import Any
+from typing import Any, assert_never
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -12,7 +12,8 @@ from locks.dashboard.form_rendering import form_status
 from locks.dashboard.lock.queries import find_lock
 from locks.dashboard.release_requests.forms import ReleaseRequestForm
 from locks.dashboard.rendering import is_htmx_target
-from locks.services.release_requests import MINUTES, request_release
+from locks.services.lock_row import LockRow
+from locks.services.release_requests import MAX_OPEN, MINUTES, Outcome, request_release
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -35,12 +36,23 @@ def ask(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpRes
     if lock.fencing_token != form.cleaned_data["fencing_token"]:
         text = f"{name} has a new holder: {lock.owner} holds it now."
         return refusal(request, space_context, text, title="Nothing was requested", **back)
-    if not request_release(
+    outcome = request_release(
         actor=actor(request), space=space_context.space, lock_name=name, fencing_token=lock.fencing_token,
         owner=lock.owner, reason=form.cleaned_data["reason"],
-    ):  # fmt: skip
-        text = f"You asked for this lock less than {MINUTES} minutes ago. The operators can see it."
-        return refusal(request, space_context, text, title="Nothing was requested", status=429, **back)
+    )  # fmt: skip
+    match outcome:
+        case Outcome.RECORDED:
+            return _requested(request, space_context, lock, back)
+        case Outcome.TOO_SOON:
+            text = f"You asked for this lock less than {MINUTES} minutes ago. The operators can see it."
+        case Outcome.TOO_MANY:
+            text = f"You have {MAX_OPEN} open requests in {space_context.space.name}. Wait until one is granted."
+        case _:
+            assert_never(outcome)
+    return refusal(request, space_context, text, title="Nothing was requested", status=429, **back)
+
+
+def _requested(request: HttpRequest, space_context: SpaceContext, lock: LockRow, back: dict[str, Any]) -> HttpResponse:
     if not is_htmx_target(request, "dialog"):
         return redirect(back["back_url"])
     context = {"lock": lock}

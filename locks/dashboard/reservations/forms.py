@@ -93,10 +93,10 @@ class HandOverForm(forms.Form):
         queryset=User.objects.none(),
         label="To",
         empty_label=None,
-        help_text="Operators and admins of the team.",
+        help_text="Operators and admins in this space.",
         error_messages={
             "required": "Choose a colleague.",
-            "invalid_choice": "Choose an operator or admin of the team.",
+            "invalid_choice": "Choose an operator or admin in this space.",
         },
     )
 

@@ -53,6 +53,7 @@ def reserve(request: HttpRequest, space_context: SpaceContext, name: str | None 
 @require_http_methods(["GET", "HEAD", "POST"])
 @space_required
 def extend(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
+    space_context.require_operator()
     lock = _find(request, space_context, name)
     back = _back(space_context, name)
     if lock is None:
@@ -86,6 +87,7 @@ def extend(request: HttpRequest, space_context: SpaceContext, name: str) -> Http
 @require_http_methods(["GET", "HEAD", "POST"])
 @space_required
 def hand_over(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
+    space_context.require_operator()
     lock = _find(request, space_context, name)
     back = _back(space_context, name)
     colleagues = reservations.colleagues(space=space_context.space, user=current_user(request))
@@ -110,6 +112,7 @@ def hand_over(request: HttpRequest, space_context: SpaceContext, name: str) -> H
 @require_POST
 @space_required
 def release(request: HttpRequest, space_context: SpaceContext, name: str) -> HttpResponse:
+    """Of an own reservation, also after the role that it took was lost."""
     lock = _find(request, space_context, name)
     token = request.POST.get("fencing_token", "")
     if lock is None or token != str(lock.fencing_token):
@@ -125,7 +128,6 @@ def release(request: HttpRequest, space_context: SpaceContext, name: str) -> Htt
 
 def _find(request: HttpRequest, space_context: SpaceContext, name: str) -> LockRow | None:
     """The lock if the user has reserved it. Raises 404 for a name that is not known."""
-    space_context.require_operator()
     lock = find_lock(space=space_context.space, name=name)
     if lock is None:
         raise Http404

@@ -22,4 +22,7 @@ class SavedFilterForm(forms.Form):
             del query[name]
         if not query:
             raise forms.ValidationError("Filter the list first.")
-        return query.urlencode()
+        encoded = query.urlencode()
+        if len(encoded) > MAX_QUERY:
+            raise forms.ValidationError(f"The filters are longer than {MAX_QUERY} characters.")
+        return encoded

@@ -1,5 +1,6 @@
 """Wait graph: which owner waits for which lock, and its holder for which other one."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -11,6 +12,9 @@ MAX_CHAINS = 50
 # Longer ones are cut.
 MAX_LINKS = 20
 WAITERS_SHOWN = 3
+
+# The owner and the holder id. None of both: the lock is not held.
+Holder = tuple[str | None, str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +37,7 @@ class AwaitedLock:
     name: str
     held_by: str | None
     held_since: datetime | None
-    holder: tuple[str | None, str | None]
+    holder: Holder
     waiters: list[Waiting] = field(default_factory=list)
 
     @property
@@ -73,7 +77,7 @@ def wait_graph(*, space: Space) -> WaitGraph:
     rows = fetch("waits/waits", Waiting, {"space_id": space.pk, "rows": MAX_WAITERS})
     locks: dict[str, AwaitedLock] = {}
     # The names that each holder waits for.
-    waits: dict[tuple[str | None, str | None], list[str]] = {}
+    waits: dict[Holder, list[str]] = {}
     for row in rows:
         lock = locks.setdefault(
             row.name,
@@ -83,8 +87,7 @@ def wait_graph(*, space: Space) -> WaitGraph:
         )
         lock.waiters.append(row)
         waits.setdefault((row.owner, row.holder_id), []).append(row.name)
-    following = {name: list(dict.fromkeys(waits.get(lock.holder, []))) for name, lock in locks.items()}
-    paths = _paths(following)
+    paths = _paths(locks, _Graph(holders={name: lock.holder for name, lock in locks.items()}, waits=waits))
     now = rows[0].now if rows else None
     chains = [
         Chain(locks=[locks[name] for name in path], is_cycle=is_cycle, now=now) for path, is_cycle in paths if now
@@ -95,54 +98,94 @@ def wait_graph(*, space: Space) -> WaitGraph:
     )  # fmt: skip
 
 
-def _paths(following: dict[str, list[str]]) -> list[tuple[list[str], bool]]:
+@dataclass(frozen=True, kw_only=True)
+class _Reach:
+    """What a holder waits for, directly or through other holders."""
+
+    locks: int
+    # Those among them that it holds itself: each is in a cycle.
+    own: frozenset[str]
+
+
+class _Graph:
+    """What follows a lock depends on its holder alone, so a search goes on from each holder once, not from each of its
+    locks."""
+
+    def __init__(self, *, holders: dict[str, Holder], waits: dict[Holder, list[str]]) -> None:
+        self._holders = holders
+        # Only of holders of locks with waiters: no chain leads to the others.
+        self._waits: dict[Holder, dict[str, None]] = {
+            holder: dict.fromkeys(waits.get(holder, ())) for holder in holders.values()
+        }
+        self._reach: dict[Holder, _Reach] = {}
+
+    def following(self, name: str) -> dict[str, None]:
+        return self._waits[self._holders[name]]
+
+    def starts(self) -> list[str]:
+        """The locks that no other leads to, those with the most behind them first."""
+        reached = {name for names in self._waits.values() for name in names}
+        return sorted((name for name in self._holders if name not in reached), key=self.reachable, reverse=True)
+
+    def reachable(self, name: str) -> int:
+        """How many locks there are from this one on, itself included."""
+        reach = self._reach_of(self._holders[name])
+        return reach.locks if name in reach.own else reach.locks + 1
+
+    def cycle_through(self, start: str) -> list[str] | None:
+        """The shortest cycle through a lock: a breadth-first search for the lock itself."""
+        if start not in self._reach_of(self._holders[start]).own:
+            return None
+        came_from: dict[str, str] = {}
+        pending, searched = [start], set()
+        for current in pending:
+            if self._holders[current] in searched:
+                continue
+            searched.add(self._holders[current])
+            following = self.following(current)
+            if start in following:
+                path = [current]
+                while path[-1] != start:
+                    path.append(came_from[path[-1]])
+                return path[::-1]
+            new = [name for name in following if name not in came_from]
+            came_from.update(dict.fromkeys(new, current))
+            pending += new
+        return None
+
+    def _reach_of(self, holder: Holder) -> _Reach:
+        if holder not in self._reach:
+            names: set[str] = set()
+            pending, searched = [holder], {holder}
+            for current in pending:
+                names.update(self._waits[current])
+                for name in self._waits[current]:
+                    if (other := self._holders[name]) not in searched:
+                        searched.add(other)
+                        pending.append(other)
+            own = frozenset(name for name in names if self._holders[name] == holder)
+            self._reach[holder] = _Reach(locks=len(names), own=own)
+        return self._reach[holder]
+
+
+def _paths(locks: Iterable[str], graph: _Graph) -> list[tuple[list[str], bool]]:
     """The cycles, then the chains that begin where no other goes on; the longest of each first."""
     covered: set[str] = set()
     cycles: list[list[str]] = []
-    for start in following:
-        if start not in covered and (cycle := _cycle_through(start, following)):
+    for start in locks:
+        if start not in covered and (cycle := graph.cycle_through(start)):
             cycles.append(cycle)
             covered.update(cycle)
-    reached = {name for names in following.values() for name in names}
-    starts = [name for name in following if name not in reached]
-    starts.sort(key=lambda name: -_reachable(name, following))
-    chains = [_chain_from(start, following) for start in starts[:MAX_CHAINS]]
+    chains = [_chain_from(start, graph) for start in graph.starts()[:MAX_CHAINS]]
     return [
         *((cycle, True) for cycle in sorted(cycles, key=len, reverse=True)),
         *((chain, False) for chain in sorted(chains, key=len, reverse=True)),
     ]
 
 
-def _cycle_through(start: str, following: dict[str, list[str]]) -> list[str] | None:
-    """The shortest cycle through a lock: a breadth-first search for the lock itself."""
-    came_from: dict[str, str] = {}
-    pending = [start]
-    for current in pending:
-        if start in following[current]:
-            path = [current]
-            while path[-1] != start:
-                path.append(came_from[path[-1]])
-            return path[::-1]
-        for name in following[current]:
-            if name not in came_from:
-                came_from[name] = current
-                pending.append(name)
-    return None
-
-
-def _chain_from(start: str, following: dict[str, list[str]]) -> list[str]:
+def _chain_from(start: str, graph: _Graph) -> list[str]:
     """A holder that waits for several locks leads to the one with the most behind it; a cycle is gone around once."""
     chain = [start]
-    while len(chain) < MAX_LINKS and (ahead := [name for name in following[chain[-1]] if name not in chain]):
-        chain.append(max(ahead, key=lambda name: _reachable(name, following)))
+    while len(chain) < MAX_LINKS and (ahead := [name for name in graph.following(chain[-1]) if name not in chain]):
+        chain.append(max(ahead, key=graph.reachable))
     return chain
-
-
-def _reachable(name: str, following: dict[str, list[str]]) -> int:
-    visited = {name}
-    pending = [name]
-    for current in pending:
-        new = [other for other in following[current] if other not in visited]
-        visited.update(new)
-        pending += new
-    return len(visited)

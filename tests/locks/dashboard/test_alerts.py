@@ -145,6 +145,31 @@ def test_a_viewer_sees_rules_and_messages_without_actions(visit, victor, url, ho
     assert browser.post(f"{now_url}webhooks/{hook.public_id}/test").status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("transport", "destination", "shown_to_viewers"),
+    [
+        (Transport.WEBHOOK, "https://hooks.example/in?key=tell-no-one", "https://hooks.example/in<"),
+        (Transport.EMAIL, "ops@example.com, tell-no-one@example.com", "2 recipients<"),
+    ],
+)
+def test_only_admins_see_the_whole_target_and_the_errors_of_attempts(
+    visit, alice, olga, url, space, settings, transport, destination, shown_to_viewers
+) -> None:
+    settings.EMAIL_HOST = "mail.example"
+    values = RuleValues(name="On call", kinds=["stuck"], prefix="", transport=transport, destination=destination)
+    hook = service.create(actor=Actor.of_shell(), space=space, values=values)[1]
+    delivery = webhooks.send_test(actor=Actor.of_shell(), webhook=hook)
+    delivery.log.create(number=1, duration_ms=5, error="mailbox of secretary is full")
+    own = f"{url}/{hook.public_id}"
+    for path in (url, own):
+        assert destination in visit(alice).get(path).content.decode()
+        shown = visit(olga).get(path).content.decode()
+        assert shown_to_viewers in shown
+        assert "tell-no-one" not in shown
+        assert "secretary" not in shown
+    assert "secretary" in visit(alice).get(own).content.decode()
+
+
 def test_a_rule_is_not_among_the_webhooks(visit, alice, hook, now_url, client, space) -> None:
     from tests.conftest import issue
 

@@ -39,8 +39,12 @@ def test_a_browser_that_mistypes_an_address_gets_a_page(client):
 @pytest.mark.parametrize(
     ("path", "person", "reason"),
     [
-        ("releases/prepare", "victor", "This takes an operator or an admin of the team Blue; you are a viewer there."),
-        ("team/activity", "olga", "This takes an admin of the team Blue; you are an operator there."),
+        (
+            "releases/prepare",
+            "victor",
+            "This needs the operator or admin role in Blue / Main; your role there is viewer.",
+        ),
+        ("team/activity", "olga", "This needs the admin role in Blue / Main; your role there is operator."),
     ],
 )
 def test_a_refusal_says_which_role_it_takes(visit, request, space, now_url, path, person, reason):

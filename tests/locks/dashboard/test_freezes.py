@@ -1,5 +1,7 @@
 """Freeze on the pages: works, is refused, finds another state."""
 
+import re
+
 import pytest
 
 from locks.models import Event, Freeze
@@ -40,8 +42,19 @@ def test_the_preview_counts_what_it_would_touch(worker, visit, olga, url):
     text = visit(olga).post(url + "/preview", FORM, headers=htmx).content.decode()
     assert "<b>1</b> held" in " ".join(text.split())
     assert "<b>1</b> free" in " ".join(text.split())
-    # Without JavaScript it is the form again.
-    assert 'value="database migration"' in visit(olga).post(url + "/preview", FORM).content.decode()
+    # Without JavaScript it is the form again, whose button freezes.
+    form = visit(olga).post(url + "/preview", FORM).content.decode()
+    assert 'value="database migration"' in form
+    assert re.findall(r'(action|hx-post)="([^"]*freeze[^"]*)" ', form)[:2] == [("action", url), ("hx-post", url)]
+
+
+def test_a_prefix_with_a_null_character_is_no_error(visit, olga, url):
+    browser = visit(olga)
+    assert browser.get(url + "?prefix=%00").status_code == 200
+    wrong = {**FORM, "prefix": "a\0"}
+    assert browser.post(url, wrong).status_code == 422
+    for headers in ({}, {"HX-Request": "true", "HX-Target": "preview"}):
+        assert browser.post(url + "/preview", wrong, headers=headers).status_code == 200
 
 
 def test_it_is_lifted_from_the_banner(worker, visit, olga, space, now_url):

@@ -7,6 +7,7 @@ from django.test import Client
 
 from locks.models import Lock
 from tests.locks.dashboard.test_now import age
+from tests.locks.engine.test_freezes import freeze
 
 pytestmark = pytest.mark.django_db
 
@@ -63,6 +64,19 @@ def test_a_free_lock_and_one_whose_row_is_gone_still_have_their_history(worker, 
     assert "Free: the next claim acquires it" in text_of(visit(victor), now_url + "locks/job")
     Lock.objects.all().delete()
     assert "Released" in text_of(visit(victor), now_url + "locks/job")
+
+
+def test_a_free_lock_that_is_frozen_or_overlaps_is_not_announced_as_free(worker, visit, victor, now_url, space):
+    """tell_me.js goes by this."""
+    page = now_url + "locks/path:src/a"
+    worker.gives_back("path:src/a", worker.takes("path:src/a").lease_id)
+    assert 'data-lock-state="free"' in text_of(visit(victor), page)
+    overlapping = worker.takes("path:src")
+    assert 'data-lock-state="blocked"' in text_of(visit(victor), page)
+    assert "Tell me when it is free" in text_of(visit(victor), page)
+    worker.gives_back("path:src", overlapping.lease_id)
+    freeze(space, "path:")
+    assert 'data-lock-state="blocked"' in text_of(visit(victor), page)
 
 
 def test_a_name_that_was_never_used_has_no_page(visit, victor, now_url):

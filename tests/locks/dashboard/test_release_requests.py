@@ -9,7 +9,7 @@ from django.db.models import F
 
 from locks.models import Event, ReleaseRequest
 from locks.services.audit import Actor
-from locks.services.release_requests import request_release
+from locks.services.release_requests import MAX_OPEN, Outcome, request_release
 from locks.services.stuck import count_stuck
 from tests.locks.dashboard.conftest import Worker
 
@@ -65,6 +65,23 @@ def test_a_person_asks_for_a_lock_once_in_ten_minutes(held, worker, victor, olga
 
 
 @pytest.mark.django_db
+def test_a_person_has_a_limited_number_of_open_requests_in_a_space(held, worker, victor, olga, visit):
+    browser = visit(victor)
+    others = [worker.takes(f"other-{number}", ttl_seconds=600) for number in range(MAX_OPEN)]
+    for other in others:
+        assert browser.post(f"/ui/blue/main/ask/{other.name}", form(other)).status_code == 302
+    reply = browser.post(URL, form(held))
+    assert (reply.status_code, "You have 20 open requests in Main." in reply.text) == (429, True)
+    assert not ReleaseRequest.objects.filter(lock_name="deploy/api").exists()
+    # An open request can be repeated, others have their own limit, and a lease that ends makes room.
+    ReleaseRequest.objects.update(requested_at=F("requested_at") - timedelta(minutes=10))
+    assert browser.post(f"/ui/blue/main/ask/{others[0].name}", form(others[0])).status_code == 302
+    assert visit(olga).post(URL, form(held)).status_code == 302
+    worker.gives_back(others[1].name, others[1].lease_id)
+    assert browser.post(URL, form(held)).status_code == 302
+
+
+@pytest.mark.django_db
 def test_a_reason_is_required(held, victor, visit):
     reply = visit(victor).post(URL, form(held, " "))
     assert (reply.status_code, "Say why you need it" in reply.text) == (422, True)
@@ -80,7 +97,7 @@ def test_only_addresses_and_web_urls_are_contacts(contact, worker, victor, visit
 def test_of_requests_at_once_one_is_recorded(committed, space, worker_token, victor):
     held = Worker(worker_token).takes("deploy/api", ttl_seconds=600)
 
-    def ask(_number: int) -> bool:
+    def ask(_number: int) -> Outcome:
         try:
             return request_release(
                 actor=Actor.of_user(victor), space=space, lock_name="deploy/api", fencing_token=held.fencing_token,
@@ -90,5 +107,5 @@ def test_of_requests_at_once_one_is_recorded(committed, space, worker_token, vic
             connection.close()
 
     with ThreadPoolExecutor(4) as pool:
-        assert sorted(pool.map(ask, range(4))) == [False, False, False, True]
+        assert sorted(pool.map(ask, range(4))) == ["recorded", "too_soon", "too_soon", "too_soon"]
     assert Event.objects.filter(kind="release_requested").count() == 1

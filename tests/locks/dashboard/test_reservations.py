@@ -1,8 +1,11 @@
 """Reserve on the pages: works, is refused, finds another state."""
 
+import re
+
 import pytest
 
-from locks.models import Event, Lock
+from locks.models import Event, Lock, Membership, SpaceRole, User
+from tests.locks.dashboard.test_now import age
 from tests.locks.engine.test_freezes import freeze
 
 pytestmark = pytest.mark.django_db
@@ -73,12 +76,62 @@ def test_it_is_handed_over_to_a_colleague_who_then_has_it(visit, olga, alice, vi
     assert "olga handed it over to" in text_of(visit(victor).get(now_url + "activity"))
 
 
+def test_it_is_handed_over_to_those_who_may_reserve_in_this_space(visit, olga, victor, alice, space, now_url, reserved):
+    """A role in the space replaces that in the team."""
+    SpaceRole.objects.create(membership=victor.memberships.get(), space=space, role="operator")
+    otto = User.objects.create(username="otto")
+    in_team = Membership.objects.create(team=space.team, user=otto, role="operator")
+    SpaceRole.objects.create(membership=in_team, space=space, role="viewer")
+    page = text_of(visit(olga).get(now_url + "hand-over/job"))
+    assert re.findall(r'<option value="\d+"[^>]*>(\w+)', page) == ["alice", "victor"]
+    form = {"fencing_token": reserved.fencing_token, "to": otto.pk}
+    assert visit(olga).post(now_url + "hand-over/job", form).status_code == 422
+
+
 def test_it_is_released(visit, olga, now_url, reserved):
     url = now_url + "release/job"
     assert visit(olga).post(url, {"fencing_token": reserved.fencing_token}).status_code == 302
     event = Event.objects.get(kind="released", actor_kind="user")
     assert (event.actor_name, event.owner) == ("olga", "olga")
     assert visit(olga).post(url, {"fencing_token": reserved.fencing_token}).status_code == 409
+
+
+def test_an_operator_who_became_a_viewer_can_only_release_it(visit, olga, alice, now_url, reserved):
+    olga.memberships.update(role="viewer")
+    page = text_of(visit(olga).get(now_url + "locks/job"))
+    assert ("Extend…" in page, "Hand over…" in page, 'id="release"' in page) == (False, False, True)
+    form = {"fencing_token": reserved.fencing_token, "seconds": "3600", "to": alice.pk}
+    for act, status in (("extend", 403), ("hand-over", 403), ("release", 302)):
+        assert visit(olga).post(f"{now_url}{act}/job", form).status_code == status
+
+
+def test_a_reservation_that_has_expired_has_no_actions(visit, olga, now_url, reserved):
+    age("job", seconds=4000)
+    page = text_of(visit(olga).get(now_url + "locks/job"))
+    assert ("Extend…" in page, 'id="release"' in page, "Reserve…" in page) == (False, False, True)
+
+
+def test_a_person_has_no_token_and_no_heartbeat(visit, olga, now_url, reserved):
+    for path in ("owners", "owner?name=olga"):
+        page = text_of(visit(olga).get(now_url + path))
+        assert "a person" in page
+        assert "<code>None</code>" not in page
+        assert 'data-label="Last heartbeat" class="number"> <span class="none">' in page.replace(
+            'class="number" data-label="Last heartbeat"', 'data-label="Last heartbeat" class="number"'
+        )
+    # Only the event is left.
+    Lock.objects.all().delete()
+    assert "a reservation" in text_of(visit(olga).get(now_url + "owner?name=olga"))
+
+
+def test_a_bulk_release_counts_reservations_apart(visit, alice, worker, now_url, reserved):
+    held = worker.takes("other", ttl_seconds=600)
+    form = {"lock": [f"{reserved.pk}:{reserved.fencing_token}"]}
+    form["lock"].append(f"{Lock.objects.get(name='other').pk}:{held.fencing_token}")
+    browser = visit(alice)
+    page = text_of(browser.get(browser.post(now_url + "releases/prepare", form)["Location"]))
+    assert "<b>1 is still heartbeating.</b>" in page
+    assert "<b>1 is reserved by people.</b>" in page
 
 
 def test_a_lock_that_is_held_or_frozen_is_not_reserved(worker, visit, olga, space, now_url, free):
@@ -106,7 +159,8 @@ def test_the_durations_are_those_that_the_space_allows(visit, olga, space, now_u
 def test_only_the_one_who_has_it_can_change_it(visit, alice, victor, bob, now_url, reserved, act):
     form = {"fencing_token": reserved.fencing_token, "seconds": "3600", "to": alice.pk}
     assert visit(alice).post(f"{now_url}{act}/job", form).status_code == 409
-    assert visit(victor).post(f"{now_url}{act}/job", form).status_code == 403
+    # Everyone may release their own.
+    assert visit(victor).post(f"{now_url}{act}/job", form).status_code == (409 if act == "release" else 403)
     assert visit(bob).post(f"{now_url}{act}/job", form).status_code == 404
     assert Lock.objects.get().fencing_token == reserved.fencing_token
 

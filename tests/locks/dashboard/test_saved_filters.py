@@ -39,6 +39,8 @@ def test_a_filter_is_deleted_by_its_user_only(space, victor, olga, visit):
         ({"query": "?page=2"}, "Filter the list first"),
         ({"name": " "}, "Enter a name"),
         ({"name": "x" * 61}, "at most 60"),
+        # Each letter is six characters once it is encoded.
+        ({"query": "q=" + "ä" * 400}, "longer than 2000 characters"),
     ],
 )
 def test_what_is_no_filter_is_refused(change, error, space, victor, visit):

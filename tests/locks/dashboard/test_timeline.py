@@ -9,6 +9,7 @@ from django.utils import timezone
 from locks.dashboard.timeline import queries
 from locks.engine.execution import run
 from locks.engine.handover import enqueue
+from locks.models import Lock, Token, Waiter
 from tests.conftest import issue
 from tests.locks.dashboard.conftest import Worker
 from tests.locks.engine.conftest import Engine
@@ -49,6 +50,13 @@ class TestTimeline:
     )
     def test_the_filters_are_in_the_url(self, visit, victor, now_url, held_twice, query, expected):
         assert lanes(visit(victor).get(f"{now_url}timeline{query}")) == expected
+
+    @pytest.mark.parametrize("end", ["since", "until"])
+    @pytest.mark.parametrize("time", ["0001-01-01T00:00", "0001-01-01", "1969-12-31T23:59", "9999-12-31T23:59"])
+    def test_a_time_at_the_ends_of_the_calendar_counts_as_absent(self, visit, victor, now_url, held_twice, end, time):
+        reply = visit(victor).get(f"{now_url}timeline", {end: time})
+        assert lanes(reply) == {"cron": 1, "deploy/api": 2, "deploy/web": 2}
+        assert visit(victor).get(f"{now_url}activity", {end: time}).status_code == 200
 
     def test_a_period_in_the_past_shows_what_was_held_then(self, visit, victor, now_url, worker):
         """Also what ended or goes on after it."""
@@ -131,6 +139,24 @@ class TestWaitGraph:
         first.takes("x")
         waits("x")
         assert "Cycle of 1 lock" in visit(victor).get(f"{now_url}waits").content.decode()
+
+    def test_layers_of_many_locks_are_searched_by_holder(self, visit, victor, now_url, space):
+        """Each of three workers holds 333 locks, and waits for all of the worker before."""
+        for number, owner in enumerate(("a", "b", "c", "d")):
+            worker = Worker(issue(space, owner, *WRITE))
+            token = Token.objects.get(name=owner)
+            before = Lock.objects.filter(name__startswith="abc"[number - 1]).order_by("pk") if number else []
+            Waiter.objects.bulk_create(
+                Waiter(space=space, name=lock.name, token=token, owner=owner, deadline_at="2999-01-01T00:00Z")
+                for lock in before
+            )
+            for lock in range(333 if owner != "d" else 0):
+                worker.takes(f"{owner}-{lock:03}", owner=owner, ttl_seconds=3600)
+        graph = visit(victor).get(f"{now_url}waits").context["graph"]
+        assert (graph.waiters, graph.locks, graph.cycles) == (999, 999, 0)
+        assert [[lock.name for lock in chain.locks] for chain in graph.chains] == [
+            [f"c-{number:03}", "b-000", "a-000"] for number in range(50)
+        ]
 
     def test_without_waiters_it_says_what_it_would_show(self, visit, victor, bob, now_url, worker):
         worker.takes("x")
