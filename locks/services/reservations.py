@@ -28,7 +28,7 @@ def is_reserved_by(user: User, *, space: Space, name: str) -> bool:
 
 
 def colleagues(*, space: Space, user: User) -> QuerySet[User]:
-    """To whom a reservation can be handed over: those who could have made it."""
+    """Members that a reservation can be handed over to: those who could have made it."""
     members = Membership.objects.filter(team=space.team_id).annotate(role_here=role_in_space(space=space.pk))
     may_reserve = members.filter(role_here__in=(Role.OPERATOR, Role.ADMIN))
     return User.objects.filter(memberships__in=may_reserve, is_active=True).exclude(pk=user.pk).order_by("username")
