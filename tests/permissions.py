@@ -106,6 +106,8 @@ PAGES: list[Page] = [
     *pages("token-first-use", access=Access.MEMBERS, arguments=TOKEN),
     *pages("ask-for-release", access=Access.MEMBERS, arguments=NAMED),
     *pages("ask-for-release", access=Access.MEMBERS, method="POST", arguments=NAMED),
+    # Of the user's own: a person whose role has changed since may still release it.
+    *pages("release-reservation", access=Access.MEMBERS, method="POST", arguments=NAMED),
     *pages("save-filter", access=Access.MEMBERS, method="POST", form={"page": "now"}),
     # For operators.
     *pages("force-release", "snooze", "note", access=Access.OPERATORS, arguments=NAMED),
@@ -122,7 +124,6 @@ PAGES: list[Page] = [
     *pages("lift-freeze", access=Access.OPERATORS, method="POST", arguments={"freeze_id": "{freeze}"}),
     *pages("reserve", "extend-reservation", "hand-over", access=Access.OPERATORS, arguments=NAMED),
     *pages("reserve", "extend-reservation", "hand-over", access=Access.OPERATORS, method="POST", arguments=NAMED),
-    *pages("release-reservation", access=Access.OPERATORS, method="POST", arguments=NAMED),
     # For admins.
     *pages("issue-token", "team-activity", "new-invite", "new-space", "limits", "archive-space", access=Access.ADMINS),
     *pages("issue-token", "token-preview", "rename-team", "new-space", "limits", access=Access.ADMINS, method="POST"),
