@@ -1,7 +1,7 @@
 """Server processes that start fast: forked from a process that has imported all modules and served no request.
 
-Settings are read once, at import. Those of PER_SERVER can differ from the first server's: they are read at start, or
-applied by `_apply`.
+Settings are read once, at import, from the environment of the tests, or of the first server where that has no settings.
+Those of PER_SERVER can differ from them: they are read at start, or applied by `_apply`.
 """
 
 import multiprocessing
@@ -17,8 +17,10 @@ from octoadmin.environment import Environment
 
 PER_SERVER = {
     "HOST", "PORT", "LOG_LEVEL", "LOG_FORMAT", "DATABASE_URL", "OCTO_BATCHING", "OCTO_REQUESTS_PER_SECOND",
-    "OCTO_FAILED_AUTHENTICATIONS_PER_MINUTE",
+    "OCTO_FAILED_AUTHENTICATIONS_PER_MINUTE", "OCTO_PUBLIC_ELECTIONS", "OCTO_WEBHOOK_NETWORKS", "OCTO_DATABASE_SECONDS",
 }  # fmt: skip
+# Of every server of the tests.
+ALWAYS = {"OCTO_WORKERS": "1"}
 _context = multiprocessing.get_context("forkserver")
 _preloaded: dict[str, str | None] = {}
 
@@ -54,14 +56,14 @@ class ForkedServer:
 
 
 def fork_server(environment: Mapping[str, str], log: Path | None) -> ForkedServer | None:
-    """None if the settings differ from those of the first server."""
-    required = _settings(environment)
+    """None if its other settings differ from the preloaded ones."""
     if not _preloaded:
+        preloaded = os.environ | ALWAYS if "SECRET_KEY" in os.environ else environment
         _context.set_forkserver_preload(["octoadmin.run.server", "octoadmin.asgi"])
-        with mock.patch.dict(os.environ, environment):
+        with mock.patch.dict(os.environ, preloaded):
             forkserver.ensure_running()
-        _preloaded.update(required)
-    return ForkedServer(environment, log) if required == _preloaded else None
+        _preloaded.update(_settings(preloaded))
+    return ForkedServer(environment, log) if _settings(environment) == _preloaded else None
 
 
 def _serve(environment: dict[str, str], log: Path | None) -> None:
@@ -94,6 +96,9 @@ def _apply() -> None:
         failures_per_minute=new.octo_failed_authentications_per_minute,
         processes=new.workers,
     )
+    configured.PUBLIC_ELECTIONS = new.octo_public_elections
+    configured.WEBHOOK_NETWORKS = new.octo_webhook_networks
+    configured.DATABASE_SECONDS = new.octo_database_seconds
     configured.SERVER_NAME = f"{configured.SERVER_NAME.partition(':')[0]}:{new.port}"
     asgi._http = asgi.batching if new.octo_batching else asgi.bridge
     # A new queue, as in a process that was not forked: its server id must be unique.

@@ -17,7 +17,7 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 
-from tests.forkserver import ForkedServer, fork_server
+from tests.forkserver import ALWAYS, ForkedServer, fork_server
 
 PROJECT_DIR = Path(__file__).parent.parent
 START_SECONDS = 50
@@ -106,8 +106,8 @@ class RunningServer:
         self.process = self._forked(self._environment()) or self.spawn()
 
     def _environment(self) -> dict[str, str]:
-        own = {"DATABASE_URL": self.database_url, "PORT": str(self.port), "HOST": "127.0.0.1", "OCTO_WORKERS": "1"}
-        return os.environ | own | self.environment
+        own = {"DATABASE_URL": self.database_url, "PORT": str(self.port), "HOST": "127.0.0.1"}
+        return os.environ | ALWAYS | own | self.environment
 
     def _forked(self, environment: dict[str, str]) -> ForkedServer | None:
         """A new process that does not have to import all modules first. Several server processes share their metrics in

@@ -57,10 +57,11 @@ class Installation:
         self.token = ""
         self.actor_tokens: list[str] = []
         self._actors = actors
-        self._settings = {
-            "OCTO_DATA_DIR": str(self.directory / "data"), "SECRET_KEY": "a secret for torture, and for nothing else",
-            "LOG_FORMAT": "json", "OCTO_REQUESTS_PER_SECOND": "1000000",
-        }  # fmt: skip
+        # Those of the tests, so that servers can be forked from the process that they have for it.
+        own = {"OCTO_DATA_DIR": str(self.directory / "data"), "SECRET_KEY": "a secret for torture, and for nothing else"}
+        self._settings = {"LOG_FORMAT": "json", "OCTO_REQUESTS_PER_SECOND": "1000000"} | {
+            name: os.environ.get(name, value) for name, value in own.items()
+        }
         self._stopping = threading.Event()
         self._supervisor = threading.Thread(target=self._supervise, daemon=True)
         # While it is taken, a database that has ended is not started again.
@@ -97,7 +98,8 @@ class Installation:
             sockets.mkdir()
             self.database_proxies.append(self.proxies.postgres(sockets, self.node.cluster.socket_dir))
         self._manage("migrate", "--verbosity", "0")
-        self._manage("collectstatic", "--no-input", "--verbosity", "0")
+        if "OCTO_DATA_DIR" not in os.environ:
+            self._manage("collectstatic", "--no-input", "--verbosity", "0")
         self.token = create_token(
             self.environment, "locks:read", "locks:write", "locks:force", "audit:read", "runs:manage"
         )
