@@ -29,13 +29,16 @@ TEST_PROCESSES = $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 5 / 2 )))
 test: $(VENV)/.development
 	@$(MAKE) --no-print-directory --jobs check tests
 
+# The long ones are part of `make torture`.
+TESTS = not long
+
 # Many tests are real processes with real clocks. One that fails only while the machine is overloaded is no defect, but it
 # is printed: look at it if it comes back.
 tests: $(VENV)/.development
 	@$(BIN)/python -m tests.browser.install
-	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadgroup $(PYTEST_ARGS) || { \
+	@$(BIN)/python -m pytest -m "$(TESTS)" --numprocesses $(TEST_PROCESSES) --dist loadgroup $(PYTEST_ARGS) || { \
 		echo "What failed beside the other tests is run once more, one test at a time:"; \
-		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }
+		$(BIN)/python -m pytest -m "$(TESTS)" --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }
 
 # Tracing every line makes the tests a third slower.
 coverage:
@@ -103,8 +106,10 @@ docs: $(VENV)/.development
 	@$(CHECK)/python -m sphinx --quiet --fresh-env --fail-on-warning --builder html --doctree-dir $(VENV)/doctrees docs build/help
 	@echo "Built build/help/index.html."
 
-# Recorded histories under faults, on the loopback interface, for MINUTES (5), by SEED (random); see docs/reliability.md.
+# The long tests, then recorded histories under faults, on the loopback interface, for MINUTES (5), by SEED (random); see
+# docs/reliability.md.
 torture: $(VENV)/.development
+	@$(MAKE) --no-print-directory tests TESTS=long
 	@$(BIN)/python -m tests.torture
 
 # Both wheels, the server's with the documentation, the locked dependencies with their hashes, and a bill of materials of each wheel (CycloneDX).

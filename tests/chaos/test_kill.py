@@ -126,6 +126,7 @@ def history_agrees(url: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_acknowledged_claims_survive_the_death_of_server_and_database(database):
     server = RunningServer(database.cluster.conninfo(), {"OCTO_REQUESTS_PER_SECOND": "100000"})
     try:

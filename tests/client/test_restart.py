@@ -7,6 +7,7 @@ from tests.client.command_line import eventually, kinds_of
 RUNS = 10
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_a_restart_of_the_server_is_only_seen_in_the_events(octo, backend, proxy, client, name, tmp_path):
     logs = [tmp_path / f"events-{number}" for number in range(RUNS)]

@@ -16,6 +16,7 @@ def test_a_lock_is_held(octo_client, octo_server):
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_a_program_is_tested_against_a_real_server(tmp_path):
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["octo.testing"]\n')

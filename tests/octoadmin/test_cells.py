@@ -47,6 +47,7 @@ def second_database(committed: None) -> Iterator[str]:
         database.drop(connection, name)
 
 
+@pytest.mark.long
 def test_a_token_leads_to_its_cell(second_database: str, tmp_path: Path) -> None:
     urls = {"a1": os.environ["DATABASE_URL"], "b2": second_database}
     tokens = {cell: create_space(url, OCTO_CELL=cell) for cell, url in urls.items()}

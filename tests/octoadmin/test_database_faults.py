@@ -73,6 +73,7 @@ def test_a_frozen_database_gives_503_and_ends_the_streams(node, token, server):
     resumed.close()
 
 
+@pytest.mark.long
 def test_threads_that_wait_for_a_frozen_database_are_free_for_others(node, token, server):
     """With two threads and twenty requests, all are answered, because later ones do not wait for a connection each."""
     assert server.api(token).call("GET", "/locks").status == 200
@@ -94,6 +95,7 @@ def test_threads_that_wait_for_a_frozen_database_are_free_for_others(node, token
     until(lambda: server.api(token).call("GET", "/locks").status == 200)
 
 
+@pytest.mark.long
 def test_a_primary_that_was_replaced_denies_no_lease():
     """It is alive and accepts connections, but its synchronous standby has become another primary."""
     with primary_and_standby(synchronous=True) as (old, new):
@@ -127,6 +129,7 @@ def test_a_primary_that_was_replaced_denies_no_lease():
             assert stale.call("GET", "/locks/earlier").json()["status"] == "free"
 
 
+@pytest.mark.long
 def test_a_standby_answers_nothing():
     with primary_and_standby(synchronous=False) as (first, second):
         token = create_space(first.url)
@@ -141,6 +144,7 @@ def test_a_standby_answers_nothing():
                 assert is_unavailable(server.api(token).call("GET", path)), path
 
 
+@pytest.mark.long
 def test_a_watcher_learns_that_the_database_was_replaced_by_one_that_lacks_events():
     """The standby has not got the last events, and uses their transaction ids for others."""
     with primary_and_standby(synchronous=False) as (first, second):

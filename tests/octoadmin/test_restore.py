@@ -13,7 +13,7 @@ from tests.clusters import Node, create_space, primary
 from tests.locks.events.event_stream import EventStream
 from tests.servers import PROJECT_DIR, Api, running_server
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
 TTL = {"ttl_seconds": 3600}
 

@@ -219,7 +219,7 @@ def test_the_log_of_postgres_is_private_and_has_no_literals_of_statements(stage:
     assert log.stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_stops_everything_and_a_later_run_shows_no_secret(
     stage: Stage, running: Up, number: signal.Signals
 ) -> None:
@@ -233,6 +233,7 @@ def test_a_signal_stops_everything_and_a_later_run_shows_no_secret(
     assert "Sign in" not in again.stdout
 
 
+@pytest.mark.long
 def test_ctrl_c_twice_stops_at_once_and_loses_nothing(stage: Stage, running: Up) -> None:
     running.process.send_signal(signal.SIGINT)
     time.sleep(0.1)
@@ -263,6 +264,7 @@ def test_a_child_that_is_killed_is_restarted_and_the_others_run_on(
     assert people_in(stage.data) == stage.people
 
 
+@pytest.mark.long
 def test_a_child_that_keeps_dying_is_restarted_ever_later(running: Up) -> None:
     """And the server responds meanwhile."""
 
@@ -278,6 +280,7 @@ def test_a_child_that_keeps_dying_is_restarted_ever_later(running: Up) -> None:
     assert running.responds() == 200
 
 
+@pytest.mark.long
 def test_everything_stops_when_the_reaper_is_killed_and_the_next_run_has_the_data(stage: Stage, running: Up) -> None:
     running.child("reaper.py").kill()
     assert running.ended() == 1
@@ -286,6 +289,7 @@ def test_everything_stops_when_the_reaper_is_killed_and_the_next_run_has_the_dat
     assert people_in(stage.data) == stage.people
 
 
+@pytest.mark.long
 def test_a_database_that_cannot_start_again_ends_everything(stage: Stage, running: Up) -> None:
     control = stage.data / "postgres" / "global" / "pg_control"
     hidden = control.rename(control.with_name("hidden"))
@@ -308,6 +312,7 @@ def lives(process: psutil.Process) -> bool:
         return False
 
 
+@pytest.mark.long
 def test_no_process_stays_when_up_is_killed_and_the_next_run_waits_for_that(stage: Stage, running: Up) -> None:
     before = processes_of(stage.data)
     running.process.kill()
@@ -317,6 +322,7 @@ def test_no_process_stays_when_up_is_killed_and_the_next_run_waits_for_that(stag
     assert people_in(stage.data) == stage.people
 
 
+@pytest.mark.long
 def test_it_stops_when_its_parent_was_killed(stage: Stage) -> None:
     stage.running.process.terminate()
     stage.running.ended()
@@ -327,6 +333,7 @@ def test_it_stops_when_its_parent_was_killed(stage: Stage) -> None:
     assert up.ended() == -signal.SIGKILL
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "moment"),
     [

@@ -84,6 +84,7 @@ def test_expirations_are_recorded_also_after_a_restart(server: RunningServer, da
         assert series in metrics
 
 
+@pytest.mark.long
 def test_two_schedulers_at_once_are_safe(server: RunningServer, data: Path, worker_token: str, space: Space) -> None:
     api = server.api(worker_token)
     (data / "other").mkdir()
@@ -116,6 +117,7 @@ def test_the_schedule_continues_where_a_killed_worker_stopped(committed: None, d
     assert [path.name for path in data.iterdir()] == ["queue"]
 
 
+@pytest.mark.long
 def test_a_worker_survives_a_lost_database_connection(server: RunningServer, data: Path, worker_token: str) -> None:
     api = server.api(worker_token)
     with running_worker(data) as worker:
