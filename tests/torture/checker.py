@@ -316,16 +316,18 @@ def _check_order_of_events(events: list[Event]) -> list[Violation]:
 
 
 def waits_in_order(history: History) -> int:
-    """The number of waits whose order can be checked: those away from faults."""
-    quiet = _Quiet(history)
-    return sum(event.place is not None and quiet.during(event.place, event.at) for event in history.events)
+    """The number of waits for one name, away from faults."""
+    quiet, asked = _Quiet(history), _asked_for_one_name(history)
+    return sum(
+        event.place is not None and event.request_id in asked and quiet.during(event.place, event.at)
+        for event in history.events
+    )
 
 
 def overtaken(history: History, seconds: float) -> int:
     """The number of those waits that were served after a request which was sent so much later. Not a violation: both
     were under way when the first got its place. It says how long that takes."""
-    quiet = _Quiet(history)
-    asked = {op.request_id: op.invoked for op in history.ops if op.verb == "acquire" and op.request_id}
+    quiet, asked = _Quiet(history), _asked_for_one_name(history)
     grants: dict[str, list[Event]] = defaultdict(list)
     for event in history.events:
         if event.kind == "acquired" and event.request_id in asked:
@@ -339,6 +341,13 @@ def overtaken(history: History, seconds: float) -> int:
                 count += latest > sent + seconds
             latest = max(latest, sent)
     return count
+
+
+def _asked_for_one_name(history: History) -> dict[str, float]:
+    """When each request was sent. Not those of acquire-all, which is in the queue of one of its names at a time."""
+    acquires = [op for op in history.ops if op.verb == "acquire" and op.request_id]
+    names = Counter(op.request_id for op in acquires)
+    return {op.request_id: op.invoked for op in acquires if op.request_id and names[op.request_id] == 1}
 
 
 def _check_queue(history: History) -> list[Violation]:
