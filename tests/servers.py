@@ -17,6 +17,8 @@ from email.message import Message
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from tests.forkserver import ALWAYS, ForkedServer, fork_server
 
 PROJECT_DIR = Path(__file__).parent.parent
@@ -95,12 +97,19 @@ class RunningServer:
             assert self.process.poll() is None, "the server has stopped"
             try:
                 with closing(Api(self.port)) as api:
-                    if api.call("GET", "/health").status == 200:
+                    if api.call("GET", "/health").status == 200 and self._is_listening():
                         return
             except OSError:
                 pass
             time.sleep(0.05)
         raise AssertionError(f"the server did not respond within {START_SECONDS} s")
+
+    def _is_listening(self) -> bool:
+        """Otherwise another program has taken the port and answers, and this process is about to stop."""
+        with suppress(psutil.NoSuchProcess):
+            sockets = psutil.Process(self.process.pid).net_connections("tcp")
+            return any(each.status == psutil.CONN_LISTEN and each.laddr.port == self.port for each in sockets)
+        return False
 
     def launch(self) -> None:
         self.process = self._forked(self._environment()) or self.spawn()

@@ -26,7 +26,11 @@ async def connect(
     connection.deadline_seconds = deadline_seconds
     await connection.confirm_primary()
     if lock_timeout is not None and settings.PREPARED_STATEMENTS:
-        await connection.execute(f"SET lock_timeout = '{lock_timeout}'".encode())
+        try:
+            await connection.execute(f"SET lock_timeout = '{lock_timeout}'".encode())
+        except BaseException:
+            await connection.close()
+            raise
     connection.lock_timeout = lock_timeout
     return connection
 

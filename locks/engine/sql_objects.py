@@ -2,6 +2,10 @@
 
 They are not part of a migration: `migrate` creates them anew after the tables whenever a file has changed. So a file is
 the one definition of its function, a change to it needs no migration, and it may use every column of the models.
+
+Servers of the release before go on with their statements after `migrate`. So a function or view of a release keeps its
+parameters and columns; one that needs others gets another name, as in `_v2`, and the former stays in databases that are
+upgraded.
 """
 
 import hashlib
@@ -85,7 +89,7 @@ def _version() -> str:
 def are_current(connection: BaseDatabaseWrapper) -> bool:
     """Whether the database has the functions of this version. The comment on one of them says which version it has."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT obj_description(to_regclass('octo_live_token'), 'pg_class')")
+        cursor.execute("SELECT obj_description(to_regclass('octo_live_token_v2'), 'pg_class')")
         (comment,) = cursor.fetchone()
     return bool(comment == _version())
 
@@ -107,7 +111,7 @@ def create(connection: BaseDatabaseWrapper) -> None:
             for (drop,) in cursor.fetchall():
                 cursor.execute(drop)
             cursor.execute(_definitions())
-        cursor.execute(f"COMMENT ON VIEW octo_live_token IS '{_version()}'")
+        cursor.execute(f"COMMENT ON VIEW octo_live_token_v2 IS '{_version()}'")
 
 
 def create_after_migration(*, using: str, **_signal: Any) -> None:

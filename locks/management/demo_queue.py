@@ -55,7 +55,7 @@ class DemoQueue:
     def held(self) -> set[str]:
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT name FROM octo_lock_state WHERE space_id = %s AND severity IN (2, 4)", [self._space.pk]
+                "SELECT name FROM octo_lock_state_v2 WHERE space_id = %s AND severity IN (2, 4)", [self._space.pk]
             )
             return {name for (name,) in cursor.fetchall()}
 

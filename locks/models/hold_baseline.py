@@ -36,7 +36,7 @@ class HoldBaseline(models.Model):
 
 class StuckCount(models.Model):
     """How many locks of a space were stuck when a task last counted them, shown beside Stuck on every page, and the
-    most urgent of them in order (octo_known_stuck_lock)."""
+    most urgent of them in order (octo_known_stuck_lock_v2)."""
 
     space = models.OneToOneField(Space, on_delete=models.CASCADE, primary_key=True, related_name="stuck_count")
     stuck = models.PositiveIntegerField()

@@ -35,7 +35,7 @@ class TokenQuerySet(models.QuerySet["Token"]):
         return self.filter(Q(expires_at=None) | Q(expires_at__gt=Now()), revoked_at=None)
 
     def valid(self) -> Self:
-        """Tokens that the API accepts now. The SQL view octo_live_token states the same rule for the engine."""
+        """Tokens that the API accepts now. The SQL view octo_live_token_v2 states the same rule for the engine."""
         return self.active().filter(space__archived_at=None)
 
     def issued(self) -> Self:

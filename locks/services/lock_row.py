@@ -1,4 +1,4 @@
-"""A lock in its present state, as the view octo_lock_row has it."""
+"""A lock in its present state, as the view octo_lock_row_v2 has it."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,8 +8,8 @@ from locks.models import Space
 
 
 class State(StrEnum):
-    """Decided by octo_lock_state. `expiring` has missed the renewal that was due; `overdue` has expired and was neither
-    reclaimed nor acquired since."""
+    """Decided by octo_lock_state_v2. `expiring` has missed the renewal that was due; `overdue` has expired and was
+    neither reclaimed nor acquired since."""
 
     OVERDUE = "overdue"
     EXPIRING = "expiring"

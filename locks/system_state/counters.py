@@ -99,7 +99,7 @@ def _fetch_totals() -> Totals:
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT (SELECT count(*) FROM octo_live_token), coalesce(sum(acquired), 0)::bigint,
+            SELECT (SELECT count(*) FROM octo_live_token_v2), coalesce(sum(acquired), 0)::bigint,
                    coalesce(sum(released), 0)::bigint, pg_database_size(current_database())
             FROM octo_stats_minute
             """

@@ -23,12 +23,14 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
+        starting = self._starting
         # A client that disconnects must not cancel the start for the others.
         try:
-            application = await asyncio.shield(self._starting)
+            application = await asyncio.shield(starting)
         except Exception:
-            # The next request tries again.
-            self._starting = None
+            # The next request tries again, or already does.
+            if self._starting is starting:
+                self._starting = None
             raise
         await application(scope, receive, send)
 

@@ -110,7 +110,7 @@ def _users(token: Token) -> Iterable[dict[str, Any]]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT octo_holder_id(public_id, NULL), name, created_at FROM octo_token"
-            " WHERE id = ANY (SELECT token_id FROM octo_live_token WHERE space_id = %s) ORDER BY id LIMIT %s",
+            " WHERE id = ANY (SELECT token_id FROM octo_live_token_v2 WHERE space_id = %s) ORDER BY id LIMIT %s",
             [token.space_id, MAX_LISTED],
         )
         for user_id, name, created_at in cursor.fetchall():

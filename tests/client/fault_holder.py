@@ -1,10 +1,12 @@
-"""Holds leases through a fault proxy, and checks with the server itself that what it believes is true.
+"""Holds leases through a fault proxy, and checks with the server itself that what it believes is true. It ends when its
+input is closed and each lease has been checked and, on average, renewed.
 
-python -m tests.client.fault_holder PROXY_URL SERVER_URL PREFIX LEASES TTL SECONDS
+python -m tests.client.fault_holder PROXY_URL SERVER_URL PREFIX LEASES TTL
 """
 
 import json
 import logging
+import select
 import sys
 import time
 from collections import Counter
@@ -28,14 +30,17 @@ class Holder:
         self.counts: Counter[str] = Counter()
         self.violations: list[str] = []
 
-    def run(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
+    def run(self) -> None:
+        while not (_is_input_closed() and self._has_seen_enough()):
             self._acquire_missing()
             self._check()
             time.sleep(0.2)
         for client in self._clients:
             client.close()
+
+    def _has_seen_enough(self) -> bool:
+        needed = {"renewed": len(self._leases), "renew_failed": 0, "checked": len(self._leases)}
+        return all(self.counts[event] > count for event, count in needed.items())
 
     def _acquire_missing(self) -> None:
         missing = [name for name, lease in self._leases.items() if lease is None]
@@ -77,11 +82,15 @@ class Holder:
                 self._leases[name] = None
 
 
+def _is_input_closed() -> bool:
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
 def main() -> None:
     logging.disable(logging.CRITICAL)
-    proxy, server, prefix, count, ttl, seconds = sys.argv[1:]
+    proxy, server, prefix, count, ttl = sys.argv[1:]
     holder = Holder(proxy=proxy, server=server, prefix=prefix, count=int(count), ttl=int(ttl))
-    holder.run(float(seconds))
+    holder.run()
     print(json.dumps({"counts": holder.counts, "violations": holder.violations}))
 
 

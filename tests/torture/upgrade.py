@@ -23,10 +23,9 @@ class OldServer(RunningServer):
 
     code: Path
 
-    def _spawned(self, environment: dict[str, str]) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
-            [sys.executable, "-m", "octoadmin.run.server"], cwd=self.code, env=environment, process_group=0
-        )
+    def launch(self) -> None:
+        command = [sys.executable, "-m", "octoadmin.run.server"]
+        self.process = subprocess.Popen(command, cwd=self.code, env=self._environment(), process_group=0)
 
 
 def main() -> int:

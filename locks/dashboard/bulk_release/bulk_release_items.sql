@@ -9,7 +9,7 @@ SELECT
     coalesce(lock.waiters, 0) AS waiters,
     statement_timestamp() AS now
 FROM octo_bulk_release_item AS item
-LEFT JOIN octo_lock_row AS lock ON lock.space_id = %(space_id)s AND lock.name = item.lock_name AND lock.state IN ('held', 'expiring')
+LEFT JOIN octo_lock_row_v2 AS lock ON lock.space_id = %(space_id)s AND lock.name = item.lock_name AND lock.state IN ('held', 'expiring')
 WHERE item.batch_id = %(batch_id)s AND item.position > %(after)s
 ORDER BY item.position
 LIMIT %(rows)s

@@ -10,7 +10,7 @@ WITH item AS MATERIALIZED (
         lock.is_heartbeating AND lock.token_id IS NOT NULL AS is_heartbeating,
         CASE WHEN lock.token_id IS NOT NULL THEN lock.last_heartbeat_at END AS last_heartbeat_at
     FROM octo_bulk_release_item AS item
-    LEFT JOIN octo_lock_state AS lock ON lock.space_id = %(space_id)s AND lock.name = item.lock_name
+    LEFT JOIN octo_lock_state_v2 AS lock ON lock.space_id = %(space_id)s AND lock.name = item.lock_name
         AND lock.fencing_token = item.fencing_token AND lock.lease_id IS NOT NULL
         AND lock.effective_expires_at > statement_timestamp()
     WHERE item.batch_id = %(batch_id)s

@@ -23,4 +23,4 @@ SELECT
     CASE WHEN lock.state IN ('held', 'expiring') THEN lock.owner END AS owner,
     coalesce(lock.waiters, 0) AS queue_length
 FROM listed
-LEFT JOIN octo_lock_row AS lock ON lock.space_id = %(space_id)s AND lock.name = listed.name
+LEFT JOIN octo_lock_row_v2 AS lock ON lock.space_id = %(space_id)s AND lock.name = listed.name

@@ -56,7 +56,7 @@ node AS MATERIALIZED (
 ),
 stuck AS MATERIALIZED (
     SELECT lock.name
-    FROM octo_known_stuck_lock AS stuck
+    FROM octo_known_stuck_lock_v2 AS stuck
     JOIN octo_lock AS lock ON lock.id = stuck.lock_id AND lock.fencing_token = stuck.fencing_token
         AND lock.lease_id IS NOT NULL
     WHERE stuck.space_id = %(space_id)s
@@ -71,7 +71,7 @@ SELECT
     coalesce(below.stuck, 0) AS stuck,
     statement_timestamp() AS now
 FROM node
-LEFT JOIN octo_lock_state AS own ON own.id = node.lock_id
+LEFT JOIN octo_lock_state_v2 AS own ON own.id = node.lock_id
 LEFT JOIN LATERAL (
     SELECT
         (SELECT count(*) FROM (

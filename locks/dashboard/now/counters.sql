@@ -15,6 +15,6 @@ CROSS JOIN LATERAL (
         count(*) FILTER (WHERE severity = 2) AS expiring,
         count(*) FILTER (WHERE severity = 1) AS overdue,
         count(*) FILTER (WHERE severity = 3) AS cooldown
-    FROM octo_lock_state
+    FROM octo_lock_state_v2
     WHERE space_id = space.id AND lease_id IS NOT NULL
 ) AS held

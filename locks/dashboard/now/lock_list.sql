@@ -22,8 +22,8 @@ page AS (
                 WHEN severity < 4 THEN ends_at
                 ELSE acquired_at
             END AS moment
-        FROM octo_find_locks(%(space_id)s, %(prefix)s, %(owner)s, %(search)s, %(state)s) AS found
-        LEFT JOIN octo_known_stuck_lock AS stuck ON %(sort)s = 'severity' AND stuck.space_id = %(space_id)s
+        FROM octo_find_locks_v2(%(space_id)s, %(prefix)s, %(owner)s, %(search)s, %(state)s) AS found
+        LEFT JOIN octo_known_stuck_lock_v2 AS stuck ON %(sort)s = 'severity' AND stuck.space_id = %(space_id)s
             AND stuck.lock_id = found.id AND stuck.fencing_token = found.fencing_token
         -- By end among locks that need attention, by start among the others: that order does not change with renewals,
         -- so rows stay in place.
@@ -33,5 +33,5 @@ page AS (
 )
 SELECT lock.*
 FROM page
-JOIN octo_lock_row AS lock ON lock.id = page.id
+JOIN octo_lock_row_v2 AS lock ON lock.id = page.id
 ORDER BY page.position

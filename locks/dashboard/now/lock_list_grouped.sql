@@ -20,8 +20,8 @@ matching AS NOT MATERIALIZED (
                 WHERE waiter.space_id = %(space_id)s AND waiter.name = found.name) END) AS sort_moment,
         CASE %(group_by)s WHEN 'owner' THEN coalesce(owner, '')
                           WHEN 'prefix' THEN left(found.name, strpos(found.name, '/')) END AS label
-    FROM octo_find_locks(%(space_id)s, %(prefix)s, %(owner)s, %(search)s, %(state)s) AS found
-    LEFT JOIN octo_known_stuck_lock AS stuck ON stuck.space_id = %(space_id)s
+    FROM octo_find_locks_v2(%(space_id)s, %(prefix)s, %(owner)s, %(search)s, %(state)s) AS found
+    LEFT JOIN octo_known_stuck_lock_v2 AS stuck ON stuck.space_id = %(space_id)s
         AND stuck.lock_id = found.id AND stuck.fencing_token = found.fencing_token
 ),
 lock_group AS (
@@ -70,5 +70,5 @@ page AS (
 SELECT lock.*, shown.label, shown.group_size, shown.group_alerts
 FROM page
 JOIN shown USING (nth)
-JOIN octo_lock_row AS lock ON lock.id = page.id
+JOIN octo_lock_row_v2 AS lock ON lock.id = page.id
 ORDER BY page.position

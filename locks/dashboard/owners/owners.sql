@@ -23,7 +23,7 @@ part AS (
         -- A reservation, which has no token, is not renewed.
         max(last_heartbeat_at) FILTER (WHERE token_id IS NOT NULL) AS last_heartbeat_at,
         min(acquired_at) AS since
-    FROM octo_lock_state
+    FROM octo_lock_state_v2
     WHERE space_id = %(space_id)s AND lease_id IS NOT NULL AND (%(owner)s = '' OR owner = %(owner)s)
     GROUP BY owner, holder_id, token_id, session_id IS NOT NULL
     UNION ALL

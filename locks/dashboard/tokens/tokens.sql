@@ -14,7 +14,7 @@ LEFT JOIN (
     SELECT octo_current_token(holder.token_id) AS token_id, sum(holder.leases)::bigint AS leases
     FROM (
         SELECT token_id, count(*) AS leases
-        FROM octo_lock_state
+        FROM octo_lock_state_v2
         WHERE space_id = %(space_id)s AND lease_id IS NOT NULL AND effective_expires_at > statement_timestamp()
         GROUP BY token_id
     ) AS holder

@@ -55,7 +55,7 @@ WITH auth AS MATERIALIZED (
         wait_ms bigint, queue_seq bigint, acl text[], user_id bigint, space_id bigint
     )
     CROSS JOIN LATERAL (
-        SELECT * FROM octo_acquire_auth(
+        SELECT * FROM octo_acquire_auth_v2(
             request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id)
         WHERE request.user_id IS NULL
         UNION ALL
@@ -72,7 +72,7 @@ snapshot AS MATERIALIZED (
         auth.octostore_compatibility, auth.space_is_full, auth.conflict, auth.owner, auth.ttl_seconds,
         auth.session_expires_at, auth.acl, auth.user_id, lock.*
     FROM auth
-    CROSS JOIN LATERAL octo_lock_snapshot(
+    CROSS JOIN LATERAL octo_lock_snapshot_v2(
         auth.space_id, auth.name, auth.token_id, auth.session_id, auth.idempotency_digest,
         auth.octostore_compatibility, NULL, auth.frozen_until) AS lock
     WHERE auth.refusal IS NULL
@@ -215,7 +215,7 @@ recorded AS (
             held_token_id, held_acquired_at, held_expires_at, channel, request_id)
         WHERE granted.held_lease_id IS NOT NULL
         UNION ALL
-        SELECT * FROM octo_grant_event(
+        SELECT * FROM octo_grant_event_v2(
             now, team_id, space_id, name, granted.fencing_token, granted.owner, granted.holder_id, granted.metadata,
             granted.token_id, token_name, channel, granted.address, request_id,
             CASE WHEN granted.acl IS NOT NULL THEN jsonb_build_object('acl', granted.acl) END, granted.user_id)

@@ -31,7 +31,7 @@ WITH auth AS MATERIALIZED (
         owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean, idempotency_digest text,
         request_digest text, handed_lease_id uuid
     )
-    CROSS JOIN LATERAL octo_acquire_auth(
+    CROSS JOIN LATERAL octo_acquire_auth_v2(
         request.digest, NULL, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
 ),
 requested AS MATERIALIZED (
@@ -53,7 +53,7 @@ snapshot AS MATERIALIZED (
     SELECT requested.index, requested.name, lock.*
     FROM auth
     CROSS JOIN requested
-    CROSS JOIN LATERAL octo_lock_snapshot(
+    CROSS JOIN LATERAL octo_lock_snapshot_v2(
         auth.space_id, requested.name, auth.token_id, auth.session_id, auth.idempotency_digest,
         auth.octostore_compatibility, auth.handed_lease_id, auth.frozen_until) AS lock
     WHERE (SELECT verdict IS NULL FROM refusal)
@@ -214,7 +214,7 @@ recorded AS (
             held.metadata, held.token_id, held.acquired_at, held.expires_at, auth.channel, auth.request_id)
         WHERE held.lease_id IS NOT NULL
         UNION ALL
-        SELECT * FROM octo_grant_event(
+        SELECT * FROM octo_grant_event_v2(
             new.acquired_at, auth.team_id, auth.space_id, held.name, new.fencing_token, auth.owner, new.holder_id,
             auth.metadata, auth.token_id, auth.token_name, auth.channel, auth.address, auth.request_id)
     ) AS event

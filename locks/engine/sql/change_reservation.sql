@@ -90,7 +90,7 @@ recorded AS (
             'handed over to ' || request.new_owner, jsonb_build_object('handed_over_to', request.new_owner))
         WHERE decision.verdict = 'acquired'
         UNION ALL
-        SELECT * FROM octo_grant_event(
+        SELECT * FROM octo_grant_event_v2(
             decision.now, decision.team_id, decision.space_id, decision.name, new.new_fencing_token, request.new_owner,
             new.new_holder_id, decision.metadata, NULL, request.actor_name, request.channel, request.address,
             request.request_id, jsonb_build_object('handed_over_by', request.actor_name), request.actor_id)

@@ -13,7 +13,7 @@ WITH auth AS MATERIALIZED (
             WHEN least(own_session.ended_at, own_session.expires_at) <= clock_timestamp() THEN 'session_over'
         END) AS refusal
     FROM json_to_record($1::json) AS request (digest text, names json, lease_ids uuid[], session_id uuid)
-    CROSS JOIN LATERAL octo_auth(request.digest, 'locks:read', NULL) AS auth
+    CROSS JOIN LATERAL octo_auth_v2(request.digest, 'locks:read', NULL) AS auth
     LEFT JOIN octo_space AS space ON space.id = auth.space_id
     LEFT JOIN octo_session AS own_session
         ON own_session.id = request.session_id AND octo_token_owns_lease(auth.token_id, own_session.token_id)

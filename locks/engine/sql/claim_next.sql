@@ -46,7 +46,7 @@ WITH auth AS MATERIALIZED (
         owner text, lock_delay_seconds int, session_id uuid, ephemeral boolean, idempotency_digest text,
         request_digest text
     )
-    CROSS JOIN LATERAL octo_acquire_auth(
+    CROSS JOIN LATERAL octo_acquire_auth_v2(
         request.digest, NULL, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
     LEFT JOIN LATERAL (
         SELECT name FROM json_array_elements_text(request.names) AS name
@@ -68,7 +68,7 @@ snapshot AS MATERIALIZED (
              ELSE coalesce((SELECT names FROM blocked) ->> requested.name, lock.state) END AS state
     FROM auth
     CROSS JOIN json_array_elements_text(auth.names) WITH ORDINALITY AS requested (name, index)
-    CROSS JOIN LATERAL octo_lock_snapshot(
+    CROSS JOIN LATERAL octo_lock_snapshot_v2(
         auth.space_id, requested.name, auth.token_id, NULL, auth.idempotency_digest, false, NULL, auth.frozen_until) AS lock
     WHERE coalesce(auth.refusal, 'key_in_use') = 'key_in_use'
 ),
@@ -180,7 +180,7 @@ recorded AS (
             held_token_id, held_acquired_at, held_expires_at, channel, request_id)
         WHERE granted.held_lease_id IS NOT NULL
         UNION ALL
-        SELECT * FROM octo_grant_event(
+        SELECT * FROM octo_grant_event_v2(
             now, team_id, space_id, name, granted.fencing_token, granted.owner, granted.holder_id, granted.metadata,
             granted.token_id, token_name, channel, granted.address, request_id)
     ) AS event

@@ -57,7 +57,7 @@ WITH auth AS MATERIALIZED (
         reason text, lock_delay_seconds int, detail jsonb, renewed_at timestamptz, session_id uuid,
         serves_queue boolean
     )
-    CROSS JOIN LATERAL octo_auth(
+    CROSS JOIN LATERAL octo_auth_v2(
         request.digest,
         CASE WHEN request.end_mode = 'force' THEN 'locks:force' WHEN request.end_mode IS NOT NULL THEN 'locks:write' END,
         nullif(request.name, '')) AS auth
@@ -329,7 +329,7 @@ recorded AS (
     UNION ALL
     SELECT event.*
     FROM handover AS new
-    CROSS JOIN LATERAL octo_grant_event(
+    CROSS JOIN LATERAL octo_grant_event_v2(
         new.now, new.team_id, new.space_id, new.name, new.fencing_token, new.owner, new.holder_id, new.metadata,
         new.token_id, new.token_name, new.channel, new.address, new.request_id,
         jsonb_build_object('waited_ms', octo_interval_ms(new.now - new.enqueued_at))) AS event

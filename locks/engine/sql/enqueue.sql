@@ -2,7 +2,7 @@
 --
 -- $1 is a JSON array of requests.Enqueue. A place is a row with a `queue_seq`: when the request arrived. It counts from the
 -- commit: a handover reads the queue after it has locked the lock (octo_hand_to_first_waiter) and an acquire that finds
--- a waiter for a free lock hands it over first (octo_lock_snapshot). So the row is inserted whether or not the row of the
+-- a waiter for a free lock hands it over first (octo_lock_snapshot_v2). So the row is inserted whether or not the row of the
 -- lock is locked by another transaction, and no request that arrives after the commit gets the lock first.
 --
 -- What needs the lock of the row is the mark: `last_waiter_id` makes the statement that frees the lock hand it over. A
@@ -39,7 +39,7 @@ WITH auth AS MATERIALIZED (
         idempotency_digest text, request_digest text, server_id uuid, wait_ms bigint, queue_seq bigint,
         waiter_id bigint, is_requeue boolean
     )
-    CROSS JOIN LATERAL octo_acquire_auth(
+    CROSS JOIN LATERAL octo_acquire_auth_v2(
         request.digest, request.name, request.ttl_seconds, request.metadata, request.owner, request.session_id) AS auth
     JOIN octo_space AS space ON space.id = auth.space_id
     WHERE auth.refusal IS NULL

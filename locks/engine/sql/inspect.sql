@@ -49,7 +49,7 @@ FROM (
         request.index, request.name, auth.space_id, auth.octostore_compatibility, auth.requests_per_second,
         auth.has_namespace_queue, auth.refusal, octo_freeze_of(auth.space_id, auth.frozen_until, request.name) AS active_freeze
     FROM json_to_recordset($1::json) AS request (index int, digest text, name text)
-    CROSS JOIN LATERAL octo_auth(request.digest, 'locks:read', request.name) AS auth
+    CROSS JOIN LATERAL octo_auth_v2(request.digest, 'locks:read', request.name) AS auth
 ) AS auth
 CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
 LEFT JOIN LATERAL (

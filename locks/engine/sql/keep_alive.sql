@@ -7,7 +7,7 @@ WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.session_id, auth.token_id, auth.space_id, auth.requests_per_second, auth.refusal
     FROM json_to_recordset($1::json) AS request (index int, digest text, session_id uuid)
-    CROSS JOIN LATERAL octo_auth(request.digest, 'locks:write', NULL) AS auth
+    CROSS JOIN LATERAL octo_auth_v2(request.digest, 'locks:write', NULL) AS auth
 ),
 locked AS MATERIALIZED (
     SELECT session.id, session.token_id, session.ttl_seconds, session.ended_at, session.expires_at

@@ -15,7 +15,7 @@ SELECT
     auth.space_id,
     auth.requests_per_second
 FROM (SELECT clock_timestamp() AS now) AS clock
-CROSS JOIN octo_auth($1, 'locks:read', NULL) AS auth
+CROSS JOIN octo_auth_v2($1, 'locks:read', NULL) AS auth
 LEFT JOIN LATERAL (
     SELECT count(*)::int AS counted
     FROM (

@@ -20,7 +20,7 @@ SELECT
     auth.max_metadata_length,
     auth.requests_per_second
 FROM (SELECT clock_timestamp() AS now) AS clock
-CROSS JOIN octo_auth($1, 'locks:read', NULL) AS auth
+CROSS JOIN octo_auth_v2($1, 'locks:read', NULL) AS auth
 LEFT JOIN LATERAL (
     SELECT octo_session.*, ended_at IS NULL AND expires_at > clock.now AS active
     FROM octo_session

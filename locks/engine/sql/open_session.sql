@@ -22,7 +22,7 @@ WITH auth AS MATERIALIZED (
         digest text, request_id text, channel text, address inet, ttl_seconds int, owner text, metadata text
     )
     CROSS JOIN (SELECT clock_timestamp() AS now) AS clock
-    CROSS JOIN LATERAL octo_auth(request.digest, 'locks:write', NULL) AS auth
+    CROSS JOIN LATERAL octo_auth_v2(request.digest, 'locks:write', NULL) AS auth
 ),
 opened AS (
     INSERT INTO octo_session (

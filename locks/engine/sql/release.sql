@@ -12,7 +12,7 @@ WITH auth AS MATERIALIZED (
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, request_id text, channel text, address inet, name text COLLATE "C", lease_id uuid
     )
-    CROSS JOIN LATERAL octo_auth(request.digest, 'locks:write', request.name) AS auth
+    CROSS JOIN LATERAL octo_auth_v2(request.digest, 'locks:write', request.name) AS auth
 ),
 snapshot AS MATERIALIZED (
     SELECT auth.*, lock.lock_id, lock.state

@@ -16,7 +16,7 @@ WITH auth AS MATERIALIZED (
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, name text COLLATE "C", lease_id uuid, ttl_seconds int
     )
-    CROSS JOIN LATERAL octo_auth(request.digest, 'locks:write', request.name) AS auth
+    CROSS JOIN LATERAL octo_auth_v2(request.digest, 'locks:write', request.name) AS auth
 ),
 snapshot AS MATERIALIZED (
     SELECT auth.*, lock.*

@@ -12,8 +12,8 @@ WITH auth AS MATERIALIZED (
     FROM json_to_record($1::json) AS request (
         digest text, request_id text, channel text, address inet, name text COLLATE "C", acl text[]
     )
-    CROSS JOIN LATERAL octo_auth(request.digest, 'locks:write', request.name) AS holder
-    CROSS JOIN LATERAL octo_auth(request.digest, 'locks:force', request.name) AS operator
+    CROSS JOIN LATERAL octo_auth_v2(request.digest, 'locks:write', request.name) AS holder
+    CROSS JOIN LATERAL octo_auth_v2(request.digest, 'locks:force', request.name) AS operator
 ),
 locked AS MATERIALIZED (
     SELECT lock.*

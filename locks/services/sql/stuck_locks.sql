@@ -43,7 +43,7 @@ candidate AS MATERIALIZED (
                 AS exceeds_max_hold,
             token_id IN (SELECT id FROM invalid_token) AS has_invalid_token,
             session_id IS NULL AND effective_expires_at > statement_timestamp() AND NOT is_heartbeating AS is_late
-        FROM octo_lock_state
+        FROM octo_lock_state_v2
         WHERE space_id = %(space_id)s AND lease_id IS NOT NULL
           AND (%(ids)s::bigint[] IS NULL OR id = ANY (%(ids)s::bigint[]))
     ) AS held
@@ -51,7 +51,7 @@ candidate AS MATERIALIZED (
 ),
 active_holder AS MATERIALIZED (
     SELECT lock.owner, lock.holder_id, max(lock.renewed_at) AS renewed_at, count(*) - 1 AS others
-    FROM octo_lock_state AS lock
+    FROM octo_lock_state_v2 AS lock
     WHERE lock.space_id = %(space_id)s AND lock.lease_id IS NOT NULL AND lock.session_id IS NULL
       AND lock.effective_expires_at > statement_timestamp()
       -- Usually none is late; then the locks are not read.
@@ -156,5 +156,5 @@ SELECT
     counted.*,
     statement_timestamp() AS counted_at
 FROM counted
-LEFT JOIN (page JOIN octo_lock_row AS lock ON lock.id = page.id) ON true
+LEFT JOIN (page JOIN octo_lock_row_v2 AS lock ON lock.id = page.id) ON true
 ORDER BY page.position

@@ -3,8 +3,9 @@
 from datetime import UTC, datetime, time, timedelta
 
 import pytest
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 
 from locks.models import Alert, AlertNotice, AlertRule, Event, StuckCount, Token
 from locks.services import tokens, webhooks
@@ -12,6 +13,7 @@ from locks.services.alerts import evaluation
 from locks.services.alerts.quiet_hours import is_quiet
 from locks.services.audit import Actor
 from locks.services.snooze import snooze
+from locks.system_state.alerting import evaluate_alerts
 from tests.conftest import issue
 from tests.locks.alerts.conftest import beat, clear, evaluate, events, messages
 from tests.locks.dashboard.test_now import age
@@ -217,6 +219,20 @@ def test_quiet_hours_follow_the_clock_of_their_zone(quiet_from, quiet_until, day
         quiet_from=time(quiet_from), quiet_until=time(quiet_until), quiet_zone="Europe/Berlin", quiet_days=days
     )
     assert is_quiet(rule, datetime.fromisoformat(at).astimezone(UTC)) is expected
+
+
+def test_quiet_hours_are_looked_at_before_anything_is_written(rule, stick) -> None:
+    """Readers of the history stop at the oldest transaction that has written."""
+    rule(quiet_from=time(22), quiet_until=time(6), quiet_zone="Europe/Berlin")
+    stick("job")
+    with CaptureQueriesContext(connection) as queries:
+        evaluate_alerts()
+    statements = [query["sql"] for query in queries]
+    lock, quiet = (
+        next(place for place, sql in enumerate(statements) if words in sql)
+        for words in ("pg_advisory_xact_lock", '"quiet_from"')
+    )
+    assert quiet < lock
 
 
 def test_an_unknown_zone_does_not_stop_the_others() -> None:

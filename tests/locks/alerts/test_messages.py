@@ -150,6 +150,16 @@ def test_without_a_mail_server_the_attempt_says_so(rule, settings) -> None:
     assert "EMAIL_HOST is not set" in by_mail.deliveries.get().log.get().error
 
 
+def test_a_message_that_cannot_be_prepared_is_a_failed_attempt_and_the_others_are_sent(rule, stick, receiver) -> None:
+    broken, intact = [rule(transport=Transport.SLACK, destination=f"{receiver.url}/slack") for _ in range(2)]
+    stick("job")
+    evaluate()
+    broken.deliveries.update(content={})
+    send_all()
+    assert "could not be prepared" in broken.deliveries.get().log.get().error
+    assert intact.deliveries.get().status == "delivered"
+
+
 def test_evaluations_at_the_same_time_send_each_message_once(rule, stick, receiver) -> None:
     rules = [rule(transport=Transport.SLACK, destination=f"{receiver.url}/slack") for _ in range(3)]
     for number in range(5):

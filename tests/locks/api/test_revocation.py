@@ -45,6 +45,8 @@ def test_no_request_succeeds_after_its_token_has_ended(space, act, record_proper
             with connection.cursor() as cursor:
                 cursor.execute("SELECT clock_timestamp()")
                 acknowledged.append(cursor.fetchone()[0])
+            # Of this thread, which ends with the load.
+            connection.close()
 
         acknowledged: list[datetime] = []
         answers, ended = run_load(

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from locks.engine import requests
@@ -217,6 +217,12 @@ class TestRaces:
         assert granted.verdict == "acquired"
         assert engine.release("deploy", granted.lease_id).verdict == "released"
         assert engine.acquire("deploy").verdict == "delayed"
+
+    def test_it_waits_for_longer_than_a_claim_waits_for_a_row(self, space):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT setting::int / 1000.0 FROM pg_settings WHERE name = 'lock_timeout'")
+            (lock_timeout,) = cursor.fetchone()
+        assert 0 < lock_timeout < freezes.MAX_DRAIN_SECONDS
 
     def test_after_a_freeze_has_returned_no_claim_is_granted(self, engine, space):
         """Workers claim in threads of their own, all the time; the fencing token is the time of a grant."""

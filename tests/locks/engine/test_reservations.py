@@ -125,7 +125,7 @@ class TestReserve:
         pass_seconds(7195)
         run(compute_hold_baselines())
         with connection.cursor() as cursor:
-            cursor.execute("SELECT id, state, is_heartbeating, is_reserved FROM octo_lock_row")
+            cursor.execute("SELECT id, state, is_heartbeating, is_reserved FROM octo_lock_row_v2")
             ((lock_id, *shown),) = cursor.fetchall()
         assert shown == ["held", True, True]
         assert find_stuck(space=space, lock_ids=[lock_id]) == {}

@@ -93,4 +93,6 @@ def _connections() -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
         (count,) = cursor.fetchone()
+    # In a thread of its own, which ends with the event loop.
+    connection.close()
     return count

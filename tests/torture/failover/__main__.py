@@ -17,7 +17,7 @@ from tests.locks.events.webhooks.receiver import Receiver, receiving
 from tests.polling import until
 from tests.servers import PROJECT_DIR, RunningServer
 from tests.torture.failover.load import Load
-from tests.torture.failover.stack import TTL_SECONDS, Stack, missing_programs
+from tests.torture.failover.stack import TTL_SECONDS, PatroniNode, Stack, missing_programs
 
 # Patroni may take its TTL to notice, and the servers a moment to reconnect.
 MAX_OUTAGE_SECONDS = TTL_SECONDS + 5
@@ -28,7 +28,7 @@ PAUSE_SECONDS = TTL_SECONDS + 10
 def kill_node(stack: Stack) -> None:
     node = stack.primary()
     node.kill()
-    until(lambda: any(each.is_primary for each in stack.nodes if each is not node), "another primary", timeout=120)
+    _wait_for_another_primary(stack, node)
     node.start()
 
 
@@ -41,7 +41,7 @@ def kill_postgres(stack: Stack) -> None:
 def kill_agent(stack: Stack) -> None:
     node = stack.primary()
     node.signal_agent(signal.SIGKILL)
-    until(lambda: any(each.is_primary for each in stack.nodes if each is not node), "another primary", timeout=120)
+    _wait_for_another_primary(stack, node)
     node.start()
 
 
@@ -50,6 +50,7 @@ def pause(stack: Stack) -> None:
     node.signal_agent(signal.SIGSTOP)
     node.signal_postgres(signal.SIGSTOP)
     time.sleep(PAUSE_SECONDS)
+    _wait_for_another_primary(stack, node)
     node.signal_postgres(signal.SIGCONT)
     node.signal_agent(signal.SIGCONT)
 
@@ -66,6 +67,11 @@ def kill_standbys(stack: Stack) -> None:
     time.sleep(5)
     for node in standbys:
         node.start()
+
+
+def _wait_for_another_primary(stack: Stack, former: PatroniNode) -> None:
+    others = [node for node in stack.nodes if node is not former]
+    until(lambda: any(node.is_primary for node in others), "another primary", timeout=120)
 
 
 FAULTS: dict[str, Callable[[Stack], None]] = {

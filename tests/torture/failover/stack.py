@@ -60,17 +60,14 @@ class PatroniNode:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0, **_identity(account),
             )  # fmt: skip
 
-    def status(self) -> dict[str, Any]:
-        """Empty if the agent does not answer."""
-        try:
-            return _get(self.api_port, "/patroni")
-        except (OSError, http.client.HTTPException, ValueError):
-            return {}
-
     @property
     def is_primary(self) -> bool:
-        status = self.status()
-        return status.get("role") in ("primary", "master") and status.get("state") == "running"
+        """And holds the leader key: a node whose agent was killed says that it is the primary until it is told that
+        another one is."""
+        try:
+            return _get(self.api_port, "/primary")[0] == 200
+        except (OSError, http.client.HTTPException, ValueError):
+            return False
 
     def postmaster(self) -> psutil.Process | None:
         with suppress(FileNotFoundError, ValueError, psutil.NoSuchProcess):
@@ -163,11 +160,11 @@ class Stack:
 
     def _is_complete(self) -> bool:
         try:
-            members = _get(self.primary().api_port, "/cluster")["members"]
+            members = _get(self.primary().api_port, "/cluster")[1]["members"]
         except (OSError, http.client.HTTPException, ValueError, KeyError):
             return False
-        roles = sorted(member["role"] for member in members if member["state"] in ("running", "streaming"))
-        return roles in (["leader", "replica", "sync_standby"], ["leader", "sync_standby", "sync_standby"])
+        following = sorted(member["role"] for member in members if member["state"] == "streaming")
+        return following in (["replica", "sync_standby"], ["sync_standby", "sync_standby"])
 
     def _start(self) -> None:
         account = _account_for(self.directory)
@@ -220,10 +217,11 @@ def _accepts(url: str) -> bool:
     return True
 
 
-def _get(port: int, path: str) -> dict[str, Any]:
+def _get(port: int, path: str) -> tuple[int, dict[str, Any]]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=3)
     try:
         connection.request("GET", path)
-        return json.loads(connection.getresponse().read())
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
     finally:
         connection.close()

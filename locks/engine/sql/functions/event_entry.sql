@@ -6,7 +6,7 @@ SELECT
 FROM octo_event;
 
 -- The entry for a lease that was granted to a token, or to a person.
-CREATE FUNCTION octo_grant_event(
+CREATE FUNCTION octo_grant_event_v2(
     at timestamptz, team_id bigint, space_id bigint, name text, fencing_token bigint, owner text, holder_id text,
     metadata text, token_id bigint, token_name text, channel text, address inet, request_id text,
     detail jsonb DEFAULT NULL, user_id bigint DEFAULT NULL

@@ -1,6 +1,6 @@
 -- Freezes: an operator closes the names that start with a prefix ('' for all of a space) to new claims, until a time.
 --
--- What obeys them: octo_lock_snapshot, which all claims read, end_and_hand_over.sql, which hands locks over, and the queue's
+-- What obeys them: octo_lock_snapshot_v2, which all claims read, end_and_hand_over.sql, which hands locks over, and the queue's
 -- own searches (free_names_with_waiters.sql, octo_present_waiters, enqueue.sql). A frozen name that is free is `delayed`, as in
 -- a cooldown that ends with the freeze. Leases that are held are renewed, released and recognised as before.
 --

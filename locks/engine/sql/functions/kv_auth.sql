@@ -16,7 +16,7 @@ CREATE FUNCTION octo_kv_auth(digest text, scope text, layer uuid) RETURNS TABLE 
                   AND actor.role = 'lead' AND octo_kv_auth.scope = 'locks:read'
             ) THEN 'no_layer'
         END)
-    FROM octo_auth(octo_kv_auth.digest, octo_kv_auth.scope, NULL) AS auth
+    FROM octo_auth_v2(octo_kv_auth.digest, octo_kv_auth.scope, NULL) AS auth
     LEFT JOIN LATERAL (
         SELECT id, name, role, layer_id FROM octo_run_actor WHERE octo_run_actor.token_id = auth.token_id LIMIT 1
     ) AS actor ON true

@@ -1,5 +1,5 @@
 -- The tokens that are valid now, with the limits of their spaces.
-CREATE VIEW octo_live_token AS
+CREATE VIEW octo_live_token_v2 AS
 SELECT
     token.digest,
     token.id AS token_id,

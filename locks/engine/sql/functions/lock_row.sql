@@ -1,6 +1,6 @@
 -- A lock as pages show it: a column for each field of LockRow (locks/services/lock_row.py). A query that selects fewer
 -- columns pays for those only: the planner merges the view into it.
-CREATE VIEW octo_lock_row AS
+CREATE VIEW octo_lock_row_v2 AS
 SELECT
     lock.id, lock.space_id, lock.name,
     octo_severity_name(lock.severity) AS state,
@@ -15,4 +15,4 @@ SELECT
         WHERE waiter.space_id = lock.space_id AND waiter.name = lock.name
     ) AS waiters,
     statement_timestamp() AS now
-FROM octo_lock_state AS lock;
+FROM octo_lock_state_v2 AS lock;

@@ -6,7 +6,7 @@
 --   needs_handover  the lease seems to have ended with its session, or requests may be waiting for the free lock
 --   delayed         free, but its lock delay is not over, or the name is frozen (freeze.sql)
 --   open            free
-CREATE FUNCTION octo_lock_snapshot(
+CREATE FUNCTION octo_lock_snapshot_v2(
     space bigint, name text, token bigint, session uuid, idempotency_digest bytea,
     octostore_compatibility boolean, handed_lease_id uuid, frozen_until timestamptz
 ) RETURNS TABLE (
@@ -24,16 +24,16 @@ CREATE FUNCTION octo_lock_snapshot(
         CASE
             WHEN lock.effective_expires_at > clock_timestamp() THEN
                 CASE
-                    WHEN lock.token_id = octo_lock_snapshot.token
-                         AND lock.idempotency_digest = octo_lock_snapshot.idempotency_digest THEN 'recognised'
+                    WHEN lock.token_id = octo_lock_snapshot_v2.token
+                         AND lock.idempotency_digest = octo_lock_snapshot_v2.idempotency_digest THEN 'recognised'
                     WHEN octo_is_same_holder(
-                        octo_lock_snapshot.token, octo_lock_snapshot.session, lock.token_id, lock.session_id,
-                        octo_lock_snapshot.octostore_compatibility) THEN 'recognised'
-                    WHEN lock.lease_id = octo_lock_snapshot.handed_lease_id THEN 'recognised'
-                    WHEN NOT octo_acl_allows(lock.acl, octo_lock_snapshot.token) THEN 'not_listed'
+                        octo_lock_snapshot_v2.token, octo_lock_snapshot_v2.session, lock.token_id, lock.session_id,
+                        octo_lock_snapshot_v2.octostore_compatibility) THEN 'recognised'
+                    WHEN lock.lease_id = octo_lock_snapshot_v2.handed_lease_id THEN 'recognised'
+                    WHEN NOT octo_acl_allows(lock.acl, octo_lock_snapshot_v2.token) THEN 'not_listed'
                     ELSE 'held'
                 END
-            WHEN NOT octo_acl_allows(lock.acl, octo_lock_snapshot.token) THEN 'not_listed'
+            WHEN NOT octo_acl_allows(lock.acl, octo_lock_snapshot_v2.token) THEN 'not_listed'
             WHEN lock.effective_expires_at IS DISTINCT FROM lock.expires_at THEN 'needs_handover'
             WHEN octo_available_at(lock.available_at, lock.expires_at, lock.lock_delay_seconds) > clock_timestamp()
                 THEN 'delayed'
@@ -42,7 +42,7 @@ CREATE FUNCTION octo_lock_snapshot(
             -- A request that joins the queue while the row is locked has its place before the row says so.
             WHEN EXISTS (
                 SELECT FROM octo_waiter
-                WHERE octo_waiter.space_id = octo_lock_snapshot.space AND octo_waiter.name = octo_lock_snapshot.name
+                WHERE octo_waiter.space_id = octo_lock_snapshot_v2.space AND octo_waiter.name = octo_lock_snapshot_v2.name
                   AND octo_waiter.handed_lease_id IS NULL
             ) THEN 'needs_handover'
             ELSE 'open'
@@ -50,14 +50,14 @@ CREATE FUNCTION octo_lock_snapshot(
         frozen.active_freeze
     FROM (
         SELECT octo_freeze_of(
-            octo_lock_snapshot.space, octo_lock_snapshot.frozen_until, octo_lock_snapshot.name) AS active_freeze
+            octo_lock_snapshot_v2.space, octo_lock_snapshot_v2.frozen_until, octo_lock_snapshot_v2.name) AS active_freeze
     ) AS frozen
     LEFT JOIN LATERAL (
         SELECT
             octo_lock.*,
             octo_effective_expiry(octo_lock.expires_at, octo_lock.bound_session_id) AS effective_expires_at
         FROM octo_lock
-        WHERE octo_lock.space_id = octo_lock_snapshot.space AND octo_lock.name = octo_lock_snapshot.name
+        WHERE octo_lock.space_id = octo_lock_snapshot_v2.space AND octo_lock.name = octo_lock_snapshot_v2.name
         LIMIT 1
     ) AS lock ON true
 $$;

@@ -13,7 +13,7 @@
 --
 -- `severity` orders the states by urgency: 1 overdue, 2 expiring (less than 30 s and less than a third of its time left, so
 -- a renewal was missed), 3 cooldown, 4 held, 5 free. The first comparison decides nearly every row.
-CREATE VIEW octo_lock_state AS
+CREATE VIEW octo_lock_state_v2 AS
 SELECT
     *,
     CASE

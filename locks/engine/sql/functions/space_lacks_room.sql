@@ -1,11 +1,11 @@
 -- Whether so many more leases exceed the space's limit of live locks. The count that the servers write once a second decides
 -- only where the limit is far away; near it, the locks are counted here.
-CREATE FUNCTION octo_space_lacks_room(space bigint, additional bigint) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
+CREATE FUNCTION octo_space_lacks_room(space bigint, wanted bigint) RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT CASE
-        WHEN additional = 0 THEN false
+        WHEN wanted = 0 THEN false
         WHEN usage.counted_at > clock_timestamp() - interval '3 seconds'
-             AND usage.live_locks + 10000 + additional <= octo_space.max_live_locks THEN false
-        ELSE additional + (
+             AND usage.live_locks + 10000 + wanted <= octo_space.max_live_locks THEN false
+        ELSE wanted + (
             SELECT count(*)
             FROM (
                 SELECT FROM octo_lock AS lock

@@ -4,14 +4,14 @@
 -- token_days: how long before its end a token expires soon; unhealthy: keys of the parts of the system that need action;
 -- descriptions: of each of them; clear_seconds: how long trouble must be gone before its alert closes.
 --
--- Which locks are stuck is read from octo_known_stuck_lock, where the count of the Stuck page leaves its result, so this
+-- Which locks are stuck is read from octo_known_stuck_lock_v2, where the count of the Stuck page leaves its result, so this
 -- statement grows with the trouble and not with the locks. A second evaluation at the same time waits for the first at
 -- the unique key of open alerts, or at the row that it closes, and then finds nothing to do.
 WITH present AS MATERIALIZED (
     SELECT
         'stuck' AS kind, space.id AS space_id, space.team_id, lock.name AS subject, lock.fencing_token, lock.owner,
         NULL::bigint AS token_id, coalesce(string_to_array(stuck.reasons, ' '), '{}') AS reasons, NULL::timestamptz AS due_at
-    FROM octo_known_stuck_lock AS stuck
+    FROM octo_known_stuck_lock_v2 AS stuck
     JOIN octo_space AS space ON space.id = stuck.space_id AND space.archived_at IS NULL
     JOIN octo_lock AS lock
         ON lock.id = stuck.lock_id AND lock.fencing_token = stuck.fencing_token AND lock.lease_id IS NOT NULL
