@@ -173,7 +173,7 @@ def create_database(attempt: Trial, name: str) -> None:
 
 
 def wait_until_healthy(port: int) -> None:
-    """With a worker that responds too, through Redis. Releases before 0.3 do not say so."""
+    """With a worker that responds too, through Redis, if the release says so in /health."""
 
     def healthy() -> bool:
         status, body = get(f"http://127.0.0.1:{port}/health")
