@@ -1,4 +1,4 @@
-# up · test · coverage · check · bench · torture · failover · docs · dist · try: each sets up what it needs; only Python 3.11 or newer and
+# up · test · coverage · check · bench · torture · failover · docs · dist · try · try-image: each sets up what it needs; only Python 3.11 or newer and
 # make are required.
 
 # An interpreter compiled without optimisations, as pyenv does by default, needs a third more CPU per claim. If python3 is one,
@@ -16,7 +16,7 @@ export UV_PROJECT_ENVIRONMENT := $(VENV)
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 
-.PHONY: up test tests coverage check audit format bench torture failover docs dist try clean
+.PHONY: up test tests coverage check audit format bench torture failover docs dist try try-image clean
 .DEFAULT_GOAL := up
 
 up: $(VENV)/.runtime
@@ -130,6 +130,10 @@ dist: docs
 # What an operator does, from the wheels of the last release to a restored backup; see deploy/try.py.
 try: $(VENV)/.development
 	@$(BIN)/python deploy/try.py --venv $(VENV) $(TRY_ARGS)
+
+# The steps of the Dockerfile without a container engine, and the image they make; see deploy/dockerfile.py. Needs root and debootstrap.
+try-image:
+	@$(PYTHON) deploy/dockerfile.py build/image $(TRY_ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*

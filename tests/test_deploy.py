@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from typing import Any
@@ -85,6 +87,11 @@ def test_an_alert_has_a_delay_a_severity_and_a_runbook(rule: dict[str, Any]) -> 
     page, _, section = rule["annotations"]["runbook"].partition("#")
     headings = re.findall(r"^## (.+)$", (PROJECT_DIR / page).read_text(), re.MULTILINE)
     assert section in {heading.lower() for heading in headings}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
+def test_prometheus_accepts_the_alert_rules() -> None:
+    subprocess.run(["promtool", "check", "rules", DEPLOY / "prometheus" / "octoadmin.rules.yaml"], check=True)
 
 
 def variables() -> Iterator[tuple[str, str]]:

@@ -53,13 +53,11 @@ securityContext:
 envFrom:
   - secretRef:
       name: {{ .Values.existingSecret }}
-{{- with .Values.env }}
 env:
-  {{- range $name, $value := . }}
+  {{- range $name, $value := merge (dict) .Values.env (dict "ALLOWED_HOSTS" .Values.ingress.host) }}
   - name: {{ $name }}
     value: {{ $value | quote }}
   {{- end }}
-{{- end }}
 volumeMounts:
   - name: data
     mountPath: /var/lib/octoadmin
