@@ -9,6 +9,7 @@ import select
 import threading
 import time
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
@@ -17,6 +18,8 @@ from psycopg import errors
 from psycopg.abc import PQGen
 from psycopg.pq.abc import PGconn
 from psycopg.rows import tuple_row
+
+from locks.compute_turn import compute_turn
 
 # A confirmed write proves for so long that the server is the primary. No cluster manager promotes another one sooner.
 CONFIRMATION_SECONDS = 1.0
@@ -118,7 +121,7 @@ class Connection(_Deadline, psycopg.Connection[Any]):
         if timeout is not None:
             return super().wait(gen, interval, timeout)
         try:
-            return super().wait(gen, interval, self._limit())
+            return compute_turn.wait(partial(super().wait, gen, interval, self._limit()))
         except errors._WaitTimeout:
             raise self._give_up() from None
 

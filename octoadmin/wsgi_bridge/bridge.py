@@ -32,7 +32,8 @@ MAX_WAITING = 1000
 STOP_SECONDS = 3.0
 NETWORK_GROUPS = 64
 FILE_BLOCK = 64 * 1024
-# Threads besides those for requests: they produce the next pieces of exports and other streams.
+# Threads besides those for requests: they begin watches and exports, and produce the pieces of streams. One space has
+# one of them, so that many watches or exports that begin at once do not use all processors: they wait for each other.
 STREAM_THREADS = 2
 # Threads for health checks, keepalives and renewals only: these never wait behind pages.
 URGENT_THREADS = 3
@@ -64,7 +65,9 @@ class WSGIBridge:
         self._trusted_proxies = trusted_proxies
         self._bodies = BodyBudget()
         self._threads = Threads(count=threads, max_waiting=max_waiting, name="django")
-        self._urgent = Threads(count=URGENT_THREADS, max_waiting=max_waiting, name="django-urgent")
+        self._urgent = Threads(
+            count=URGENT_THREADS, max_waiting=max_waiting, name="django-urgent", takes_turns=False
+        )
         self._producers = Threads(count=STREAM_THREADS, max_waiting=max_waiting, name="django-stream")
         self._streams: set[asyncio.Task[Any]] = set()
 
@@ -120,8 +123,7 @@ class WSGIBridge:
         attach_body(environ, body)
         try:
             group = client_group(environ)
-            threads = self._urgent if is_urgent(scope["method"], scope["raw_path"]) else self._threads
-            answer = await self._run(environ, threads, group)
+            answer = await self._run(environ, self._threads_for(scope["method"], scope["raw_path"]), group)
             if answer.rest is not None:
                 await self._send_rest(StreamSender(receive, send), answer, answer.rest, request_id, group)
             elif answer.on_loop is None:
@@ -130,6 +132,11 @@ class WSGIBridge:
             return answer
         finally:
             self._bodies.give_back(network_of(environ.get("REMOTE_ADDR")), len(body))
+
+    def _threads_for(self, method: str, raw_path: bytes) -> Threads:
+        if is_urgent(method, raw_path):
+            return self._urgent
+        return self._producers if begins_stream(method, raw_path) else self._threads
 
     async def _run(self, environ: Environ, threads: Threads, group: Hashable) -> Answer:
         try:
@@ -252,6 +259,11 @@ def is_urgent(method: str, raw_path: bytes) -> bool:
         return raw_path == b"/health"
     verbs = (b"/renew", b"/renew-all", b"/keepalive")
     return raw_path.startswith((b"/locks/", b"/sessions/", b"/elections/")) and raw_path.endswith(verbs)
+
+
+def begins_stream(method: str, raw_path: bytes) -> bool:
+    """What reads more than other requests do: the snapshot of a watch, and the history."""
+    return method == "GET" and raw_path.endswith((b"/watch", b"/export"))
 
 
 def _encode(headers: list[tuple[str, str]]) -> Headers:

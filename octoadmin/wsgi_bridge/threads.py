@@ -15,11 +15,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable
 from contextvars import Context
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from django.db import connections
 
+from locks.compute_turn import compute_turn
 from octoadmin.wsgi_bridge.fair_queue import FairQueue
 
 Result = TypeVar("Result")
@@ -33,7 +35,9 @@ class Overloaded(Exception):
 
 
 class Threads:
-    def __init__(self, *, count: int, max_waiting: int, name: str) -> None:
+    def __init__(self, *, count: int, max_waiting: int, name: str, takes_turns: bool = True) -> None:
+        """`takes_turns`: its threads compute one at a time, see `locks.compute_turn`."""
+        self._takes_turns = takes_turns
         self._max_waiting = max_waiting
         # While a thread is idle, at most one group can have so many. Its next job is started by the thread that ends
         # one of its jobs, so no thread is idle while a job could run.
@@ -111,19 +115,20 @@ class Threads:
         next_job = inbox.get()
         while next_job is not None:
             group, job = next_job
-            _run(*job)
+            _run(*job, takes_turns=self._takes_turns)
             # Frees what the job held, instead of keeping it until the next job comes.
             del next_job, job
             next_job = self._next_job(inbox, group)
         connections.close_all()
 
 
-def _run(job: Callable[[], Any], future: "asyncio.Future[Any]") -> None:
+def _run(job: Callable[[], Any], future: "asyncio.Future[Any]", *, takes_turns: bool) -> None:
     result: Any = None
     error: Exception | None = None
     try:
         # An empty context: nothing that one job binds is seen by the next.
-        result = Context().run(job)
+        run = partial(Context().run, job)
+        result = compute_turn.run(run) if takes_turns else run()
     except StopIteration as raised:  # which a future cannot carry
         error = RuntimeError(f"a job raised {raised!r}")
     except Exception as raised:

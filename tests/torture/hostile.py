@@ -27,6 +27,9 @@ WEBHOOKS = 5
 RECEIVER_SECONDS = 9.0
 # Less than any export or snapshot.
 RECEIVE_BUFFER = 4096
+RETRY_SECONDS = 1.0
+# For opening the streams, before everything else begins.
+STREAMS_SECONDS = 1.5
 
 
 class Hostile:
@@ -38,13 +41,16 @@ class Hostile:
         self._receiver: asyncio.Server | None = None
 
     async def attack(self, seconds: float) -> None:
-        attacks: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
-            (FLOODS, self._flood), (STRANGERS, self._flood_as_stranger), (SLOW_READERS, self._unread_export),
-            (WATCHERS, self._unread_watch), (BATCHES, self._batch), (WAITERS, self._wait),
+        streams = [(SLOW_READERS, self._unread_export), (WATCHERS, self._unread_watch)]
+        others = [
+            (FLOODS, self._flood), (STRANGERS, self._flood_as_stranger), (BATCHES, self._batch), (WAITERS, self._wait),
             (HALF_BODIES, self._half_body),
         ]  # fmt: skip
-        tasks = [asyncio.create_task(_repeat(attack)) for count, attack in attacks for _ in range(count)]
-        await asyncio.sleep(seconds)
+        tasks = _start(streams)
+        # Afterwards the space has used up its rate, and no stream would be opened.
+        await asyncio.sleep(STREAMS_SECONDS)
+        tasks += _start(others)
+        await asyncio.sleep(seconds - STREAMS_SECONDS)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -108,7 +114,9 @@ class Hostile:
             loop = asyncio.get_running_loop()
             await loop.sock_connect(client, ("127.0.0.1", self._port))
             await loop.sock_sendall(client, head_of("GET", path, headers_of(self._token)))
-            await asyncio.sleep(20)
+            # An export that was refused, because others are under way, is tried again.
+            is_open = (await loop.sock_recv(client, 64)).startswith(b"HTTP/1.1 200")
+            await asyncio.sleep(20 if is_open else RETRY_SECONDS)
 
     async def _batch(self) -> None:
         api = self._connection()
@@ -138,6 +146,10 @@ class Hostile:
             await reader.readuntil(b"\r\n\r\n")
             await asyncio.sleep(RECEIVER_SECONDS)
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+
+def _start(attacks: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]]) -> list[asyncio.Task[None]]:
+    return [asyncio.create_task(_repeat(attack)) for count, attack in attacks for _ in range(count)]
 
 
 async def _repeat(attack: Callable[[], Coroutine[Any, Any, None]]) -> None:
