@@ -140,7 +140,7 @@ def query_text(request: HttpRequest, name: str) -> str | None:
 
 def query_number(request: HttpRequest, name: str, *, default: int, minimum: int, maximum: int) -> int:
     text = request.GET.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and minimum <= int(text) <= maximum):
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and minimum <= int(text) <= maximum):
         raise invalid_input(422, f"{name} must be a whole number from {minimum} to {maximum}.")
     return int(text)
 

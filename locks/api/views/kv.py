@@ -226,7 +226,7 @@ class EntryView(StoreView):
         layer_id = _layer(request)
         checked = checked_path(actor, path, action="read", as_lead=layer_id is not None and actor.is_lead)
         params = request._request.GET
-        min_version = query_number(request._request, "min_version", default=1, minimum=0, maximum=10**9 - 1)
+        min_version = query_number(request._request, "min_version", default=1, minimum=0, maximum=MAX_VERSION)
         seconds = query_number(request._request, "wait_seconds", default=0, minimum=0, maximum=MAX_WAIT_SECONDS)
         waits = "min_version" in params or "wait_seconds" in params
         caller = self.caller(request)
@@ -286,7 +286,7 @@ class EntryView(StoreView):
         checked = checked_path(actor, path, action="write", override=override)
         expected = None
         if "expected_version" in params:
-            expected = query_number(request._request, "expected_version", default=0, minimum=0, maximum=10**9 - 1)
+            expected = query_number(request._request, "expected_version", default=0, minimum=0, maximum=MAX_VERSION)
         outcome = run(kv.delete(kv.KvDelete(path=checked.text, expected_version=expected, **self.caller(request))))
         self.finish(request, outcome, scope="locks:write")
         match outcome.verdict:

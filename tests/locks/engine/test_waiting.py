@@ -34,12 +34,14 @@ pytestmark = pytest.mark.django_db
 
 
 class WaitingServer:
-    """A server process at which requests wait."""
+    """A server process at which requests wait. It counts as present until `stop_heartbeats`, however slow the machine
+    is."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.id = uuid4()
         run(server_heartbeat(self.id))
+        self._set_heartbeat("+ interval '1 hour'")
 
     def wait(self, name: str = "deploy", *, seconds: float = 60, **terms) -> requests.Enqueue:
         return requests.Enqueue(
@@ -53,14 +55,17 @@ class WaitingServer:
         return run(claim_handovers(self.id))
 
     def stop_heartbeats(self) -> None:
+        self._set_heartbeat("- interval '1 second'")
         with connection.cursor() as cursor:
             cursor.execute(
-                "UPDATE octo_server_process SET last_heartbeat_at = last_heartbeat_at - interval '1 second'"
-                " WHERE id = %s",
-                [self.id],
-            )
-            cursor.execute(
                 "UPDATE octo_waiter SET enqueued_at = enqueued_at - interval '1 second' WHERE server_id = %s", [self.id]
+            )
+
+    def _set_heartbeat(self, offset: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f"UPDATE octo_server_process SET last_heartbeat_at = clock_timestamp() {offset} WHERE id = %s",
+                [self.id],
             )
 
 
@@ -408,7 +413,7 @@ class TestDisappearedWaiters:
         server.enqueue()
         with connection.cursor() as cursor:
             cursor.execute(
-                "UPDATE octo_server_process SET last_heartbeat_at = last_heartbeat_at - interval '2 minutes'"
+                "UPDATE octo_server_process SET last_heartbeat_at = clock_timestamp() - interval '2 minutes'"
             )
         run(purge_waiters())
         assert (Waiter.objects.count(), ServerProcess.objects.count()) == (0, 0)
