@@ -58,7 +58,7 @@ class Installation:
         self.actor_tokens: list[str] = []
         self._actors = actors
         # Those of the tests, so that servers can be forked from the process that they have for it.
-        own = {"OCTO_DATA_DIR": str(self.directory / "data"), "SECRET_KEY": "a secret for torture, and for nothing else"}
+        own = {"OCTO_DATA_DIR": str(self.directory / "data"), "SECRET_KEY": "a secret for torture, and nothing else"}
         self._settings = {"LOG_FORMAT": "json", "OCTO_REQUESTS_PER_SECOND": "1000000"} | {
             name: os.environ.get(name, value) for name, value in own.items()
         }
