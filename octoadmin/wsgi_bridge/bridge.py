@@ -65,9 +65,7 @@ class WSGIBridge:
         self._trusted_proxies = trusted_proxies
         self._bodies = BodyBudget()
         self._threads = Threads(count=threads, max_waiting=max_waiting, name="django")
-        self._urgent = Threads(
-            count=URGENT_THREADS, max_waiting=max_waiting, name="django-urgent", takes_turns=False
-        )
+        self._urgent = Threads(count=URGENT_THREADS, max_waiting=max_waiting, name="django-urgent", takes_turns=False)
         self._producers = Threads(count=STREAM_THREADS, max_waiting=max_waiting, name="django-stream")
         self._streams: set[asyncio.Task[Any]] = set()
 
