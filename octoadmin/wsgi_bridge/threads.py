@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable
 from contextvars import Context
-from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -128,7 +127,7 @@ def _run(job: Callable[[], Any], future: "asyncio.Future[Any]", *, takes_turns: 
     try:
         # An empty context: nothing that one job binds is seen by the next.
         context = Context()
-        result = compute_turn.run(partial(context.run, job)) if takes_turns else context.run(job)
+        result = compute_turn.run(lambda: context.run(job)) if takes_turns else context.run(job)
     except StopIteration as raised:  # which a future cannot carry
         error = RuntimeError(f"a job raised {raised!r}")
     except Exception as raised:

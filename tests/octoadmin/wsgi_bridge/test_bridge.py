@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Iterator
 from ipaddress import ip_network
 from typing import Any
@@ -376,3 +377,24 @@ def test_health_keepalives_and_renewals_do_not_wait_behind_pages(method: str, pa
         await asyncio.gather(*pages)
 
     on_bridge(view, scenario, threads=1)
+
+
+@pytest.mark.parametrize("path", ["/watch", "/locks/deploy/watch", "/events/export"])
+def test_watches_and_exports_of_one_client_begin_one_after_the_other(path: str) -> None:
+    lock, running, most = threading.Lock(), 0, 0
+
+    def view(environ: dict[str, Any]) -> HttpResponse:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.02)
+        with lock:
+            running -= 1
+        return HttpResponse(b"done")
+
+    async def scenario(bridge: WSGIBridge) -> None:
+        await asyncio.gather(*(ask(bridge, path) for _ in range(6)))
+
+    on_bridge(view, scenario, threads=8)
+    assert most == 1
