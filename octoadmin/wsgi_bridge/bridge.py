@@ -32,9 +32,11 @@ MAX_WAITING = 1000
 STOP_SECONDS = 3.0
 NETWORK_GROUPS = 64
 FILE_BLOCK = 64 * 1024
-# Threads besides those for requests: they begin watches and exports, and produce the pieces of streams. One space has
-# one of them, so that many watches or exports that begin at once do not use all processors: they wait for each other.
+# Threads for what takes long: they begin watches and exports, produce the pieces of streams, and answer requests with
+# large bodies. One space has one of them, so that many of these at once do not use all processors.
 STREAM_THREADS = 2
+# A body of more bytes names a hundred locks or more.
+LARGE_BODY = 1024
 # Threads for health checks, keepalives and renewals only: these never wait behind pages.
 URGENT_THREADS = 3
 
@@ -121,7 +123,7 @@ class WSGIBridge:
         attach_body(environ, body)
         try:
             group = client_group(environ)
-            answer = await self._run(environ, self._threads_for(scope["method"], scope["raw_path"]), group)
+            answer = await self._run(environ, self._threads_for(scope, body), group)
             if answer.rest is not None:
                 await self._send_rest(StreamSender(receive, send), answer, answer.rest, request_id, group)
             elif answer.on_loop is None:
@@ -131,10 +133,12 @@ class WSGIBridge:
         finally:
             self._bodies.give_back(network_of(environ.get("REMOTE_ADDR")), len(body))
 
-    def _threads_for(self, method: str, raw_path: bytes) -> Threads:
+    def _threads_for(self, scope: Scope, body: bytes) -> Threads:
+        method, raw_path = scope["method"], scope["raw_path"]
         if is_urgent(method, raw_path):
             return self._urgent
-        return self._producers if begins_stream(method, raw_path) else self._threads
+        takes_long = begins_stream(method, raw_path) or len(body) > LARGE_BODY
+        return self._producers if takes_long else self._threads
 
     async def _run(self, environ: Environ, threads: Threads, group: Hashable) -> Answer:
         try:

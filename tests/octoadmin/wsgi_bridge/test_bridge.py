@@ -379,8 +379,16 @@ def test_health_keepalives_and_renewals_do_not_wait_behind_pages(method: str, pa
     on_bridge(view, scenario, threads=1)
 
 
-@pytest.mark.parametrize("path", ["/watch", "/locks/deploy/watch", "/events/export"])
-def test_watches_and_exports_of_one_client_begin_one_after_the_other(path: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/watch", b""),
+        ("GET", "/locks/deploy/watch", b""),
+        ("GET", "/events/export", b""),
+        ("POST", "/locks/acquire-all", b"x" * 2000),
+    ],
+)
+def test_what_takes_long_is_done_one_after_the_other_for_one_client(method: str, path: str, body: bytes) -> None:
     lock, running, most = threading.Lock(), 0, 0
 
     def view(environ: dict[str, Any]) -> HttpResponse:
@@ -394,7 +402,8 @@ def test_watches_and_exports_of_one_client_begin_one_after_the_other(path: str) 
         return HttpResponse(b"done")
 
     async def scenario(bridge: WSGIBridge) -> None:
-        await asyncio.gather(*(ask(bridge, path) for _ in range(6)))
+        headers = [(b"host", b"localhost"), (b"content-length", b"%d" % len(body))]
+        await asyncio.gather(*(ask(bridge, path, method=method, headers=headers, chunks=[body]) for _ in range(6)))
 
     on_bridge(view, scenario, threads=8)
     assert most == 1
