@@ -17,6 +17,7 @@ from locks.postgresql.connections import AsyncConnection
 pytestmark = pytest.mark.usefixtures("committed")
 
 
+@pytest.mark.long
 def test_waiting_is_measured(monkeypatch, tmp_path):
     small = {"HANDOVERS": 3, "HANDOVER_ROUNDS": 1, "WAITERS": 20, "GROUP_SIZE": 10, "ROUNDS": 1, "SECONDS": 0.2}
     for name, value in small.items():
@@ -34,6 +35,7 @@ def test_waiting_is_measured(monkeypatch, tmp_path):
     assert not Waiter.objects.exists()
 
 
+@pytest.mark.long
 def test_the_engine_is_measured_alone(tmp_path):
     _token, digest = create_token("bench")
     script = tmp_path / "script"
@@ -44,6 +46,7 @@ def test_the_engine_is_measured_alone(tmp_path):
     assert Event.objects.filter(kind="released", lock_name__startswith="job-1000").exists()
 
 
+@pytest.mark.long
 def test_the_store_is_measured(monkeypatch, tmp_path):
     monkeypatch.setattr(store, "KEYS", 3)
     monkeypatch.setattr(store, "STATEMENTS", 2)
@@ -62,6 +65,7 @@ def test_the_store_is_measured(monkeypatch, tmp_path):
     assert [line.split("|")[1].strip() for line in lines if line.startswith(("| get", "| set"))] == ["get", "set"] * 2
 
 
+@pytest.mark.long
 def test_growth_is_measured(monkeypatch):
     monkeypatch.setattr(growth, "OPERATIONS_PER_ROUND", 2)
     _token, digest = create_token("bench")
@@ -79,6 +83,7 @@ def test_growth_is_measured(monkeypatch):
     assert [row.split("|")[1].strip() for row in rows] == list(growth.OPERATIONS)
 
 
+@pytest.mark.long
 def test_pages_are_measured(monkeypatch):
     for name, value in {"LOCKS": 4_000, "EVENTS": 2_000, "ROUNDS": 1}.items():
         monkeypatch.setattr(pages, name, value)

@@ -397,6 +397,7 @@ def test_axe_finds_nothing_in_what_pages_open(browser: Browser, harbor: RunningS
     assert not found, "\n".join(found)
 
 
+@pytest.mark.long
 def test_pages_open_without_javascript(browser: Browser, harbor: RunningServer, paths: list[str]) -> None:
     """Reading and filtering; actions are tested with their pages."""
     context = browser.new_context(base_url=harbor.url, java_script_enabled=False)
@@ -421,6 +422,7 @@ def test_pages_open_without_javascript(browser: Browser, harbor: RunningServer, 
     context.close()
 
 
+@pytest.mark.long
 def test_the_dark_theme_is_printed_dark_on_white_and_as_wide_as_a_sheet(
     browser: Browser, harbor: RunningServer
 ) -> None:

@@ -58,5 +58,6 @@ def assert_one_winner_each(rounds: list[list[ClaimResult]]) -> None:
     assert all(later > earlier for earlier, later in pairwise(tokens))
 
 
+@pytest.mark.long
 def test_five_processes_through_the_engine(worker_token):
     assert_one_winner_each(race(ThroughTheEngine, worker_token, contenders=CONTENDERS, rounds=ROUNDS))

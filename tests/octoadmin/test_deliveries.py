@@ -103,6 +103,7 @@ def test_bad_receivers_are_retried_and_delay_neither_the_others_nor_the_sweep(sp
     assert TaskRun.objects.get(name="deliveries").failed is False
 
 
+@pytest.mark.long
 def test_nothing_is_lost_when_the_worker_is_killed(space, digest, data, receiver) -> None:
     secret, webhook = create(space, f"{receiver.url}/slowly")
     old = secret

@@ -109,6 +109,7 @@ def test_a_server_refuses_to_start_behind_it(transaction_mode: str, module: str)
     assert MESSAGE in done.stderr
 
 
+@pytest.mark.long
 def test_without_prepared_statements_everything_works_behind_it(transaction_mode: str, space) -> None:
     """Many clients of two servers, whose statements share a few connections of the database in any order."""
     token = issue(space, "worker", *SCOPES)

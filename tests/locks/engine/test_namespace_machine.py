@@ -193,6 +193,7 @@ class Namespaces(RuleBasedStateMachine):
         assert [pair for pair in combinations(live, 2) if overlap(*pair)] == []
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.usefixtures("committed")
 def test_no_two_names_that_overlap_are_held_and_the_queue_is_served_in_its_order():
     run_state_machine_as_test(Namespaces, settings=settings(max_examples=100, stateful_step_count=30, deadline=None))

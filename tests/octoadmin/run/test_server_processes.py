@@ -41,6 +41,7 @@ def test_when_one_process_is_killed_the_others_stop_with_an_error(server: Runnin
     assert not second.is_running()
 
 
+@pytest.mark.long
 def test_the_processes_end_when_their_parent_is_killed(server: RunningServer) -> None:
     children = processes_of(server)
     assert server.process is not None
@@ -50,6 +51,7 @@ def test_the_processes_end_when_their_parent_is_killed(server: RunningServer) ->
     assert not [child for child in alive if child.status() != psutil.STATUS_ZOMBIE]
 
 
+@pytest.mark.long
 def test_a_signal_stops_all_processes_with_exit_code_0(server: RunningServer) -> None:
     children = processes_of(server)
     assert server.process is not None
@@ -95,6 +97,7 @@ def test_connections_are_refused_until_the_application_has_started() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_the_ipv6_wildcard_includes_ipv4() -> None:
     with bind("::", 0) as bound:

@@ -247,8 +247,15 @@ def test_ctrl_c_twice_stops_at_once_and_loses_nothing(stage: Stage, running: Up)
     ("killed", "name", "unharmed"),
     [
         ("octoadmin.run.server", "The server", ("octoadmin.run.worker", "bin/postgres")),
-        ("octoadmin.run.worker", "The Celery worker", ("octoadmin.run.server", "bin/postgres")),
-        ("bin/postgres", "PostgreSQL", ("octoadmin.run.server", "octoadmin.run.worker")),
+        pytest.param(
+            "octoadmin.run.worker",
+            "The Celery worker",
+            ("octoadmin.run.server", "bin/postgres"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "bin/postgres", "PostgreSQL", ("octoadmin.run.server", "octoadmin.run.worker"), marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_child_that_is_killed_is_restarted_and_the_others_run_on(

@@ -100,6 +100,7 @@ def test_two_schedulers_at_once_are_safe(server: RunningServer, data: Path, work
     call_command("verify_audit")
 
 
+@pytest.mark.long
 def test_the_schedule_continues_where_a_killed_worker_stopped(committed: None, data: Path) -> None:
     def make_overdue() -> None:
         overdue = TaskRun(
