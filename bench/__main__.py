@@ -4,19 +4,22 @@
 They use an embedded PostgreSQL of their own, with production settings.
 """
 
-import sys
+import argparse
 
 from bench import setup
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("part", nargs="?", choices=("pages", "store"))
+    part = parser.parse_args().part
     with setup.environment() as environment:
         # Imported here because models need Django to be set up.
-        if sys.argv[1:] == ["pages"]:
+        if part == "pages":
             from bench import pages
 
             pages.run(environment)
-        elif sys.argv[1:] == ["store"]:
+        elif part == "store":
             from bench import store
 
             print(*store.lines(store.measure(environment)), sep="\n")

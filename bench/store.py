@@ -21,7 +21,7 @@ from bench import dependencies
 from bench.contenders import etcd_server, octoadmin_server
 from bench.setup import Environment
 from locks.engine.execution import run
-from locks.models import Token
+from locks.models import Space
 from locks.runs import kv, lifecycle
 from locks.services import tokens
 from locks.services.audit import Actor
@@ -103,7 +103,7 @@ def lines(measured: Measured) -> Iterator[str]:
 
 
 def start_run() -> str:
-    space = Token.objects.get(name="bench").space
+    space = Space.objects.get(team__slug="bench")
     scopes = ["locks:read", "locks:write", "runs:manage"]
     _plaintext, creator = tokens.issue(actor=Actor.of_shell(), space=space, name="orchestrator", scopes=scopes)
     joined = lifecycle.start(

@@ -52,7 +52,8 @@ def test_the_store_is_measured(monkeypatch, tmp_path):
     monkeypatch.setattr(store, "STATEMENTS", 2)
     monkeypatch.setattr(store, "SIZES", (100, 20_000))
     monkeypatch.setattr(store, "CONNECTIONS", 2)
-    create_token("bench")
+    for team in ("waiting", "bench"):
+        create_token(team)
     measured = store.Measured()
     with octoadmin_server(os.environ["DATABASE_URL"], tmp_path) as (port, _process):
         token = store.start_run()
