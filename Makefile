@@ -1,5 +1,5 @@
-# up · test · coverage · check · bench · torture · failover · docs · dist · try · try-image: each sets up what it needs; only Python 3.11 or newer and
-# make are required.
+# up · test · coverage · check · bench · torture · failover · docs · dist · try · try-image: each sets up what it needs; only
+# Python 3.11 or newer and make are required.
 
 # An interpreter compiled without optimisations, as pyenv does by default, needs a third more CPU per claim. If python3 is one,
 # use the distribution's interpreter, provided it is new enough.

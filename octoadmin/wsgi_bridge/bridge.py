@@ -35,7 +35,7 @@ FILE_BLOCK = 64 * 1024
 # Threads for what takes long: they begin watches and exports, produce the pieces of streams, and answer requests with
 # large bodies. One space has one of them, so that many of these at once do not use all processors.
 STREAM_THREADS = 2
-# A body of more bytes names a hundred locks or more.
+# Of a request for about a hundred locks; few others have as many bytes.
 LARGE_BODY = 1024
 # Threads for health checks, keepalives and renewals only: these never wait behind pages.
 URGENT_THREADS = 3
