@@ -90,8 +90,11 @@ def _post(connection: HTTPConnection, target: Target, *, body: bytes, headers: d
         decode_content=False,
     )
     response = connection.getresponse()
-    # Reading some of the body spares most receivers a connection reset while they still write.
-    response.read(MAX_RESPONSE_BYTES)
+    # Reading some of the body spares most receivers a connection reset while they still write. In single reads of the
+    # socket: `read` of Python's library takes a chunk of the size -1 as all that ever comes.
+    left = MAX_RESPONSE_BYTES
+    while left > 0 and (piece := response.read1(left)):
+        left -= len(piece)
     return response.status
 
 

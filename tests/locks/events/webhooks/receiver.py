@@ -86,6 +86,19 @@ class _Handler(BaseHTTPRequestHandler):
                 self.end_headers()
                 for _ in range(100):
                     self.wfile.write(b"x" * 1024 * 1024)
+            case "/pours-a-chunk":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n")
+                for _ in range(100):
+                    self.wfile.write(b"x" * 1024 * 1024)
+            case "/continues":
+                while not self.receiver.ended.is_set():
+                    self.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+            case "/trails":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
+                while not self.receiver.ended.is_set():
+                    self.wfile.write(b"X: 1\r\n" * 100)
+            case "/long-header":
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1024 * 1024)
             case "/fails":
                 self._answer(500, {})
             case "/configured":

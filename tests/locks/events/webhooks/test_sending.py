@@ -43,6 +43,9 @@ def test_a_delivery_arrives_with_its_headers(receiver) -> None:
         ("/redirects", 302, "The receiver answered with a redirect, which is not followed."),
         ("/hangs", None, "The receiver was too slow."),
         ("/drips", None, "The receiver was too slow."),
+        ("/continues", None, "The receiver was too slow."),
+        ("/trails", None, "The receiver was too slow."),
+        ("/long-header", None, "The receiver sent no valid HTTP response."),
     ],
 )
 def test_a_receiver_that_does_not_accept_it(receiver, path, status, error, monkeypatch) -> None:
@@ -55,8 +58,9 @@ def test_a_receiver_that_does_not_accept_it(receiver, path, status, error, monke
     assert receiver.at("/well") == []
 
 
-def test_a_huge_answer_is_not_read(receiver) -> None:
-    sent = post(f"{receiver.url}/pours")
+@pytest.mark.parametrize("path", ["/pours", "/pours-a-chunk"])
+def test_a_huge_answer_is_not_read(receiver, path) -> None:
+    sent = post(receiver.url + path)
     assert (sent.status, sent.is_delivered) == (200, True)
 
 
@@ -119,10 +123,47 @@ def test_a_name_that_resolves_to_another_address_is_checked_again(receiver) -> N
     assert receiver.received == []
 
 
-def test_a_name_with_a_public_and_a_private_address_is_not_delivered_to(receiver) -> None:
-    both = [ip_address("93.184.216.34"), ip_address("127.0.0.1")]
-    assert post("http://both.example/", allowed=[], resolver=lambda _host, _port: both).error is not None
-    assert receiver.received == []
+PUBLIC = ("93.184.216.34", "2606:2800:220:1::1")
+FORBIDDEN = "The address is private, local or reserved; this server does not deliver there."
+
+
+@pytest.fixture
+def no_connection(monkeypatch) -> None:
+    monkeypatch.setattr(sending.socket, "create_connection", lambda *_: pytest.fail("it connects"))
+
+
+@pytest.mark.usefixtures("no_connection")
+@pytest.mark.parametrize("private", ["127.0.0.1", "::1", "0.0.0.1", "::ffff:10.0.0.1", "fe80::1%lo"])
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_a_name_with_one_private_address_is_not_delivered_to(private, position) -> None:
+    """Wherever it is in the answer. No connection is attempted, not to the public ones either."""
+    answers = [ip_address(each) for each in (*PUBLIC[:position], private, *PUBLIC[position:])]
+    sent = post("http://both.example/", allowed=[], resolver=lambda _host, _port: answers)
+    assert sent.error == FORBIDDEN
+
+
+@pytest.mark.usefixtures("no_connection")
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST.", "127.0.0.1.", "0", "127.0.1", "0x7f.1", "[v1.a]", "xn--lcalhost-6xa"]
+)
+def test_a_host_is_judged_by_its_address_however_it_is_spelled(host) -> None:
+    sent = post(f"http://{host}/", allowed=[], resolver=lambda _host, _port: [ip_address("127.0.0.1")])
+    assert sent.error == FORBIDDEN
+
+
+@pytest.mark.parametrize(("scheme", "port"), [("http", 80), ("https", 443)])
+def test_the_connection_goes_to_the_address_that_was_checked(monkeypatch, scheme, port) -> None:
+    """The name is not resolved again, when the answer may be another."""
+    connected = []
+
+    def refuse(address: tuple[str, int], _timeout: float) -> None:
+        connected.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(sending.socket, "create_connection", refuse)
+    monkeypatch.setattr(sending.socket, "getaddrinfo", lambda *_: pytest.fail("it resolves the name again"))
+    post(f"{scheme}://rebinding.example/", allowed=[], resolver=lambda _host, _port: [ip_address(PUBLIC[0])])
+    assert connected == [(PUBLIC[0], port)]
 
 
 def test_the_address_is_checked_and_the_name_is_sent(receiver) -> None:
@@ -148,6 +189,9 @@ def test_a_receiver_without_tls_is_distinguished_from_one_that_hangs(receiver) -
         "192.88.99.1", "192.0.0.8", "192.0.0.171", "192.31.196.1", "192.52.193.1", "192.175.48.1", "198.51.100.1",
         "203.0.113.1", "100::1", "100:0:0:1::1", "2001:2::1", "2001:20::1", "2002:5db8:d822::1", "2620:4f:8000::1",
         "3fff::1", "5f00::1", "::ffff:192.88.99.1", "64:ff9b::c058:6301",
+        "::ffff:0.0.0.0", "::ffff:0:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe",
+        "2002:a9fe:a9fe::1", "2001:0:5db8:d822:8000:63bf:80ff:fffe", "fe80::1%eth0", "ff0e::1", "233.252.0.1",
+        "64:ff9b:1:a9fe:a9:fe00::", "::a9fe:a9fe", "fd00:ec2::254",
     ],
 )  # fmt: skip
 def test_addresses_that_are_not_public_are_refused(address) -> None:
@@ -176,6 +220,11 @@ def test_the_operator_can_allow_a_network_and_nothing_beside_it() -> None:
         "ftp://example.com/", "example.com", "https://", "https://user:secret@example.com/", "https://example.com/#part",
         "https://exa mple.com/", "https://example.com/\nX: 1", "https://example.com:99999/", "https://[::1", "http://127.0.0.1/",
         "http://[::ffff:10.0.0.1]/", "https://example.com\\@127.0.0.1/", "https://" + "a" * 2000,
+        "http://0.0.0.0/", "http://[::]/", "http://[0:0:0:0:0:ffff:127.0.0.1]/", "https://[fe80::1%25eth0]/",
+        "https://@example.com/", "https://example.com:443@127.0.0.1/", "https://ex%61mple.com/", "https://\u2488.com/",
+        "https://example.com:+443/", "https://example.com:-1/", "https://example.com:80:80/", "https://exa\tmple.com/",
+        "https://example.com/\r\nHost: internal", "https://example.com/?q=\n", "http:///path", "https:\\\\example.com",
+        "gopher://example.com/", "https://[::1]extra/", "//example.com/",
     ],
 )  # fmt: skip
 def test_what_is_no_url_to_deliver_to(url) -> None:
