@@ -8,6 +8,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
+from locks.admin.lists import ListedLookupsAdmin
 from locks.models import EventKind, User
 from locks.services import accounts, invites, members, reauthentication, social_accounts
 from locks.services.audit import Actor, record
@@ -40,7 +41,7 @@ class PersonForm(_UserChangeForm):
         return cleaned
 
 
-class PersonAdmin(_UserAdmin):
+class PersonAdmin(ListedLookupsAdmin, _UserAdmin):
     """Former users are made inactive, not deleted, so that the history keeps their names."""
 
     # The site of the project, which asks for reauthentication with the form of the dashboard.

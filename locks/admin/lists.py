@@ -33,9 +33,14 @@ class BoundedPaginator(_Paginator):
         return int(rows.order_by()[: self.MAX_COUNT].count())
 
 
+# What the links of Django's own filters have after the name of the field.
+_LOOKUPS = ("", "exact", "id__exact", "isnull", "gte", "lt")
+
+
 class ListedLookupsAdmin(_Admin):
     """Only the list's own filters may be in its address. Django accepts any look-up of a field, such as
-    `lease_id__lte`, with which a hidden value can be found by trial."""
+    `lease_id__lte`, also through relations of it, such as `space__locks__lease_id__lte`: a hidden value can be found by
+    trial with them."""
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:  # type: ignore[override]
         allowed = set()
@@ -44,7 +49,8 @@ class ListedLookupsAdmin(_Admin):
                 allowed.add(item)
             elif isinstance(item, type) and issubclass(item, admin.SimpleListFilter):
                 allowed.add(item.parameter_name or "")
-        return lookup.partition("__")[0] in allowed
+        field, _, rest = lookup.partition("__")
+        return field in allowed and rest in _LOOKUPS
 
 
 class ReadOnlyAdmin(ListedLookupsAdmin):

@@ -320,6 +320,8 @@ def test_a_lease_that_was_never_renewed_is_not_called_renewed(worker, visit, roo
         "lock/?lease_id__lte=80000000-0000-0000-0000-000000000000", "lock/?lease_id__isnull=0", "session/?id__lte=8",
         "lock/?token__digest__startswith=a", "token/?digest__gt=a", "user/?password__startswith=a",
         "browsersession/?session_key__startswith=a", "waiter/?lease_id__lte=8",
+        "lock/?space__locks__lease_id__isnull=0", "session/?space__tokens__name__gt=a", "run/?space__sessions__owner=a",
+        "run/?space__webhooks__url__startswith=a", "user/?browser_sessions__session_key__startswith=a",
     ],
 )  # fmt: skip
 def test_hidden_values_cannot_be_found_by_trial(worker, visit, root, address):
