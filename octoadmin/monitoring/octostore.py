@@ -1,7 +1,7 @@
 """OctoStore's answers for administrators: /admin/status, and /metrics in JSON.
 
 OctoStore's administrator sees all of a server; here a token with the scope locks:force sees its own space. Users are
-the valid tokens of the space, and listed only to a token that may manage them.
+the valid tokens of the space, and listed only to a token that may manage them, as GET /tokens does.
 """
 
 import resource
@@ -16,6 +16,9 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from locks.api.authentication import TokenAuthentication
 from locks.api.base_view import to_error_response
 from locks.api.errors import scope_missing
+from locks.api.limits import limits
+from locks.api.run_names import show_names, visible_run_names
+from locks.api.views.tokens import is_within
 from locks.engine import requests, results
 from locks.engine.execution import run
 from locks.engine.operations import listing
@@ -90,8 +93,13 @@ def _operator(request: HttpRequest) -> Token:
 
 
 def _locks(token: Token, *, limit: int = MAX_LISTED) -> list[results.Listed]:
-    """At least one row, which has the total."""
-    return run(listing(requests.Listing(digest=bytes(token.digest).hex(), limit=limit)))
+    """What GET /locks shows this token, for the same price. At least one row, which has the total."""
+    digest = bytes(token.digest)
+    names = visible_run_names(digest)
+    rows = run(listing(requests.Listing(digest=digest.hex(), limit=limit, visible_run_names=names)))
+    limits.charge_rows(digest, len(rows))
+    show_names(rows, digest)
+    return rows
 
 
 def _lock(row: results.Listed) -> dict[str, Any]:
@@ -109,12 +117,13 @@ def _lock(row: results.Listed) -> dict[str, Any]:
 def _users(token: Token) -> Iterable[dict[str, Any]]:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT octo_holder_id(public_id, NULL), name, created_at FROM octo_token"
+            "SELECT octo_holder_id(public_id, NULL), name, created_at, prefixes FROM octo_token"
             " WHERE id = ANY (SELECT token_id FROM octo_live_token_v2 WHERE space_id = %s) ORDER BY id LIMIT %s",
             [token.space_id, MAX_LISTED],
         )
-        for user_id, name, created_at in cursor.fetchall():
-            yield {"id": user_id, "github_username": name, "created_at": created_at}
+        for user_id, name, created_at, prefixes in cursor.fetchall():
+            if is_within(token, prefixes):
+                yield {"id": user_id, "github_username": name, "created_at": created_at}
 
 
 def _counters(token: Token, *, active_locks: int) -> dict[str, int]:

@@ -52,6 +52,34 @@ def test_users_are_listed_to_a_token_that_manages_them(call, space, operator_tok
 
 
 @pytest.mark.usefixtures("busy")
+def test_a_token_with_prefixes_sees_locks_and_users_within_them(call, space, operator_token):
+    call("POST", "/locks/ci/build/acquire", {"ttl_seconds": 60})
+    scopes = ("locks:read", "locks:force", "tokens:manage")
+    bound = issue(space, "bound", *scopes, prefixes=["ci/"])
+    issue(space, "within", "locks:read", prefixes=["ci/nightly/"])
+    body = call("GET", "/admin/status", token=bound).json()
+    assert [lock["name"] for lock in body["locks"]] == ["ci/build"]
+    assert [user["github_username"] for user in body["users"]] == ["bound", "within"]
+
+
+@pytest.mark.usefixtures("each_path")
+def test_an_actor_sees_no_lease_of_another_run(call, space):
+    orchestrator = issue(space, "forceful", "locks:read", "locks:write", "locks:force", "runs:manage")
+    own, other = (call("POST", "/runs", {}, token=orchestrator).json()["token"] for _ in range(2))
+    for token in (own, other):
+        assert call("POST", "/locks/run:deploy/acquire", {"ttl_seconds": 60}, token=token).status_code == 200
+    listed = call("GET", "/admin/status", token=own).json()
+    assert [lock["name"] for lock in listed["locks"]] == ["run:deploy"]
+
+
+@pytest.mark.usefixtures("busy")
+def test_the_locks_of_the_status_cost_as_much_as_those_of_the_list(call, monkeypatch):
+    """One request, and one more for each row."""
+    monkeypatch.setattr("locks.api.limits.ROWS_PER_REQUEST", 1e-6)
+    assert [call("GET", "/admin/status").status_code for _ in range(2)] == [200, 429]
+
+
+@pytest.mark.usefixtures("busy")
 def test_metrics_have_octostores_fields(call):
     answer = call("GET", "/metrics", **JSON)
     body = answer.json()
