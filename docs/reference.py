@@ -108,9 +108,9 @@ def limits() -> str:
         "requests of all tokens of a space together": f"{limits.SPACE_FACTOR} times those of one token",
         "wrong tokens of an address in a minute": settings.FAILED_AUTHENTICATIONS_PER_MINUTE,
         "watch streams of a server process": watch.MAX_WATCHERS,
-        "watch streams of a space in a server process": watch.MAX_WATCHERS_PER_SPACE,
-        "exports at the same time: user or token, space, process": " / ".join(
-            str(each) for each in (export.MAX_EXPORTS_PER_ACTOR, export.MAX_EXPORTS_PER_SPACE, export.MAX_EXPORTS)
+        "watch streams of a team in a server process": watch.MAX_WATCHERS_PER_TEAM,
+        "exports at the same time: user or token, team, process": " / ".join(
+            str(each) for each in (export.MAX_EXPORTS_PER_ACTOR, export.MAX_EXPORTS_PER_TEAM, export.MAX_EXPORTS)
         ),
         "webhooks of a space": webhooks.MAX_WEBHOOKS_PER_SPACE,
         "a value in the store of a run, in bytes": kv.MAX_VALUE_BYTES,

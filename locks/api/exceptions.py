@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
 
 from locks.api.errors import ApiError, Code, internal_error, invalid_input, unavailable
+from locks.events.history.export import RETRY_SECONDS, TooManyExports
 
 
 def to_api_error(exception: Exception) -> ApiError | None:
@@ -21,6 +22,9 @@ def to_api_error(exception: Exception) -> ApiError | None:
             return not_found()
         case exceptions.PermissionDenied() | PermissionDenied():
             return ApiError(403, Code.FORBIDDEN, "The token does not permit this.")
+        case TooManyExports():
+            details = f"{exception} Try again when one has ended."
+            return ApiError(429, Code.RATE_LIMITED, details, retry_after_ms=RETRY_SECONDS * 1000)
         case RequestDataTooBig():
             return invalid_input(413, "The body is too large. Send less in one request.")
         case SuspiciousOperation():

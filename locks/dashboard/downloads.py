@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponseBase, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect
 
 from locks.dashboard.access import SpaceContext, actor, current_user
@@ -27,15 +27,19 @@ def download(
     or prefetch must start it."""
     try:
         pieces = start(("user", current_user(request).pk))
-    except TooManyExports as refusal:
-        messages.error(request, f"{refusal} Try again when one has ended.")
-        return redirect(space_context.url(page))
+    except TooManyExports as refused:
+        return refused_export(request, refused, back_url=space_context.url(page))
     record(kind, actor=actor(request), space=space_context.space, detail=detail)
     name = f"{space_context.team.slug}-{space_context.space.slug}-{filename}"
     content_type = CONTENT_TYPES[filename.rpartition(".")[2]]
     return StreamingHttpResponse(
         pieces, headers={"Content-Type": content_type, "Content-Disposition": f'attachment; filename="{name}"'}
     )
+
+
+def refused_export(request: HttpRequest, refused: TooManyExports, *, back_url: str) -> HttpResponse:
+    messages.error(request, f"{refused} Try again when one has ended.")
+    return redirect(back_url)
 
 
 def download_list(
@@ -51,6 +55,6 @@ def download_list(
     pieces = csv_pieces(columns, batches)
     return download(
         request, space_context, kind=EventKind.LIST_EXPORTED, page=page, filename=f"{page}.csv",
-        start=lambda actor: Export(pieces, space_id=space_context.space.pk, actor=actor),
+        start=lambda actor: Export(pieces, team_id=space_context.team.pk, actor=actor),
         detail={"page": page, **{name: value for name, value in detail.items() if value}},
     )  # fmt: skip

@@ -19,7 +19,7 @@ from locks.events.stream import sse
 from locks.events.stream.poller import poller
 from locks.events.stream.sse import EventStream
 from locks.metrics import live_streams
-from locks.models import User
+from locks.models import Space, User
 
 # A line is sent at least this often, so that a page can tell a quiet stream from a broken one.
 HEARTBEAT_SECONDS = 5.0
@@ -39,13 +39,13 @@ def live(request: HttpRequest, *, team: str, space: str) -> HttpResponse:
 def overview_live(request: HttpRequest) -> HttpResponse:
     """Says only that the server is there and the user signed in: the overview refreshes by itself every few seconds,
     because to watch all spaces for changes costs more than to count their locks."""
-    return _respond(_viewer(_signed_in_user(request), request, space_id=None))
+    return _respond(_viewer(_signed_in_user(request), request, space=None))
 
 
 def admit(request: HttpRequest, *, team: str, space: str) -> Viewer:
     """Raises Http404 unless the user is signed in and may see the space."""
     user = _signed_in_user(request)
-    return _viewer(user, request, space_id=get_space_context(user, team=team, space=space).space.pk)
+    return _viewer(user, request, space=get_space_context(user, team=team, space=space).space)
 
 
 def _signed_in_user(request: HttpRequest) -> User:
@@ -54,13 +54,14 @@ def _signed_in_user(request: HttpRequest) -> User:
     return request.user
 
 
-def _viewer(user: User, request: HttpRequest, *, space_id: int | None) -> Viewer:
+def _viewer(user: User, request: HttpRequest, *, space: Space | None) -> Viewer:
     assert request.session.session_key is not None
     return Viewer(
         session_key=digest(request.session.session_key),
         user_id=user.pk,
         password_digest=hashlib.sha256(user.password.encode()).hexdigest(),
-        space_id=space_id,
+        space_id=space.pk if space else None,
+        team_id=space.team_id if space else None,
     )
 
 

@@ -15,7 +15,7 @@ RECHECK_SECONDS = 1.0
 
 # Of one server process.
 MAX_VIEWERS = 5_000
-MAX_VIEWERS_PER_SPACE = 1_000
+MAX_VIEWERS_PER_TEAM = 1_000
 MAX_VIEWERS_PER_USER = 50
 
 _DIRECTORY = Path(__file__).parent
@@ -30,8 +30,9 @@ class Viewer:
     session_key: str
     user_id: int
     password_digest: str
-    # None: the overview, which is not notified of changes.
+    # None: the overview, which is not notified of changes. All overviews together have the share of a team.
     space_id: int | None
+    team_id: int | None = None
     changes: int = 0
     is_gone: bool = False
     polled: asyncio.Event = field(default_factory=asyncio.Event)
@@ -55,14 +56,11 @@ class Viewers:
         return bool(self._viewers)
 
     def has_room_for(self, viewer: Viewer) -> bool:
-        """One user, or the users of one space, cannot use up the streams of all others."""
+        """One user, or the users of one team, cannot use up the streams of all others."""
         return (
             len(self._viewers) < MAX_VIEWERS
             and sum(other.user_id == viewer.user_id for other in self.all()) < MAX_VIEWERS_PER_USER
-            and (
-                viewer.space_id is None
-                or sum(other.space_id == viewer.space_id for other in self.all()) < MAX_VIEWERS_PER_SPACE
-            )
+            and sum(other.team_id == viewer.team_id for other in self.all()) < MAX_VIEWERS_PER_TEAM
         )
 
     def add(self, viewer: Viewer) -> None:

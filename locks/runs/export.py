@@ -5,8 +5,9 @@ A superset of Pitboss' shared-store.json. Lease ids are never in it.
 
 import base64
 import tempfile
+import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 from uuid import UUID
@@ -15,6 +16,7 @@ import msgspec
 from django.db import connection, transaction
 from django.http import FileResponse
 
+from locks.events.history.export import under_way
 from locks.models import KvEntry, Run, RunDump
 from locks.runs import queries
 from locks.services import clock
@@ -42,10 +44,22 @@ def one_snapshot() -> Iterator[None]:
         yield
 
 
-def export_response(run_id: UUID) -> FileResponse:
-    """Of a finished run that keeps its dump, that one."""
+class _ExportFile(tempfile.SpooledTemporaryFile[bytes]):
+    """The export is under way until the file is closed, or dropped: a client that reads slowly keeps it on the disk."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        super().__init__(max_size=MAX_IN_MEMORY)
+        self._end = weakref.finalize(self, end)
+
+    def close(self) -> None:
+        super().close()
+        self._end()
+
+
+def export_response(run_id: UUID, *, team_id: int, actor: Hashable) -> FileResponse:
+    """Of a finished run that keeps its dump, that one. Raises TooManyExports."""
     # Closed by the response.
-    out = tempfile.SpooledTemporaryFile(max_size=MAX_IN_MEMORY)  # noqa: SIM115
+    out = _ExportFile(under_way.take(team_id=team_id, actor=actor))
     with one_snapshot():
         run = Run.objects.get(pk=run_id)
         kept = RunDump.objects.filter(run=run).first()

@@ -29,14 +29,14 @@ from octoadmin.monitoring.request_metrics import count_request, requests_in_flig
 from octoadmin.wsgi_bridge.request_body import BodyBudget, read_within
 
 PATH = "/mcp"
-# Requests in progress, waiting tools included: of this process, and of one token in it.
+# Requests in progress, waiting tools included: of this process, and of one team in it.
 MAX_REQUESTS = 2000
-MAX_REQUESTS_PER_TOKEN = 500
+MAX_REQUESTS_PER_TEAM = 500
 # A KV value of 1 MiB, as JSON within JSON.
 MAX_BODY = 4 * 1024 * 1024
-# Of bodies in memory, from their first byte until the answer: of this process, and of one token in it.
+# Of bodies in memory, from their first byte until the answer: of this process, and of one team in it.
 MAX_BYTES = 64 * 1024 * 1024
-MAX_BYTES_PER_TOKEN = 16 * 1024 * 1024
+MAX_BYTES_PER_TEAM = 16 * 1024 * 1024
 _IDENTITY = "octoadmin.identity"
 # Host and scheme are replaced by those of the MCP request.
 _API = "http://octoadmin"
@@ -50,7 +50,7 @@ class McpApplication:
     def __init__(self, api: Application) -> None:
         self._api = api
         self._requests: Counter[str] = Counter()
-        self._bodies = BodyBudget(MAX_BYTES, MAX_BYTES_PER_TOKEN)
+        self._bodies = BodyBudget(MAX_BYTES, MAX_BYTES_PER_TEAM)
         self._runner: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._manager = StreamableHTTPSessionManager(
@@ -97,7 +97,7 @@ class McpApplication:
                 return
             scope[_IDENTITY] = identity.json()
             token = scope[_IDENTITY]["token"]["public_id"]
-            await self._serve(token, scope, receive, send_with_id, request_id)
+            await self._serve(scope[_IDENTITY]["team"], scope, receive, send_with_id, request_id)
         except ClientGone:
             status = CLIENT_GONE_STATUS
         finally:
@@ -107,14 +107,14 @@ class McpApplication:
             context = {"request_id": request_id, "token": token}
             log_request(method=scope["method"], path=PATH, status=status, seconds=seconds, **context)
 
-    async def _serve(self, token: str, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+    async def _serve(self, team: str, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
         body = b""
-        self._requests[token] += 1
+        self._requests[team] += 1
         try:
-            if self._requests.total() > MAX_REQUESTS or self._requests[token] > MAX_REQUESTS_PER_TOKEN:
+            if self._requests.total() > MAX_REQUESTS or self._requests[team] > MAX_REQUESTS_PER_TEAM:
                 raise overloaded()
             body = await read_within(
-                receive, self._bodies, owner=token, length=_announced_length(scope), max_body=MAX_BODY
+                receive, self._bodies, owner=team, length=_announced_length(scope), max_body=MAX_BODY
             )
             await self._manager.handle_request(scope, _replay(body, receive), cast(Any, send))
         except ApiError as error:
@@ -122,10 +122,10 @@ class McpApplication:
             headers = with_error_headers([(b"connection", b"close")], error, request_id=request_id)
             await send_response(send, error.status, headers, error.body(request_id=request_id))
         finally:
-            self._bodies.give_back(token, len(body))
-            self._requests[token] -= 1
-            if not self._requests[token]:
-                del self._requests[token]
+            self._bodies.give_back(team, len(body))
+            self._requests[team] -= 1
+            if not self._requests[team]:
+                del self._requests[team]
 
     async def _identify(self, scope: Scope) -> httpx.Response:
         """What /whoami answers to the request's own headers."""

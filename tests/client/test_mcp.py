@@ -357,16 +357,22 @@ def test_http_refuses_a_foreign_host_and_a_huge_body(worker):
     assert worker.call("POST", "/mcp", large).status == 413
 
 
-def test_bodies_that_never_end_have_a_memory_limit_for_each_token(backend, worker):
-    """Four of nearly 4 MiB fill it; the next one is refused, and other requests are not."""
-    head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {backend.worker_token}\r\n"
-    head += f"Content-Type: application/json\r\nContent-Length: {4 * 1024 * 1024}\r\n\r\n"
+def test_bodies_that_never_end_have_a_memory_limit_for_each_team(backend, worker, operator, name):
+    """Four of nearly 4 MiB fill it; the next one is refused, whichever token of the team it has, and other requests are
+    not."""
+    body = {"name": f"further-{name}", "expires_in_seconds": 3600}
+    further = operator.call("POST", "/tokens", body).json()["token"]
+    heads = [
+        f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {4 * 1024 * 1024}\r\n\r\n"
+        for token in [backend.worker_token] * 3 + [further] * 2
+    ]
     with contextlib.ExitStack() as stack:
         clients = [
             stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", backend.server.port))))
-            for _ in range(5)
+            for _ in heads
         ]
-        for client in clients:
+        for client, head in zip(clients, heads, strict=True):
             client.settimeout(60)
             # The server may respond, and close the connection, before it was sent all.
             with contextlib.suppress(OSError):

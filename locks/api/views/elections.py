@@ -246,7 +246,7 @@ class WatchView(ElectionEndpoint):
             token_id=token.pk,
             name=room,
             cursor=snapshot.cursor,
-            account=stream_memory.open(token.space_id),
+            account=stream_memory.open(token.space.team_id),
         )
         first = sse.retry_line(RETRY_MS) + _frame(room, leader, now)
         if not watcher.account.take(len(first)):

@@ -488,14 +488,16 @@ class ExportView(RunEndpoint):
     )
     def get(self, request: Request, run_id: UUID) -> HttpResponseBase:
         _check_manages(self, request, run_id)
+        token = cast(Token, request.auth)
+        response = export_response(run_id, team_id=token.space.team_id, actor=("token", token.pk))
         record(
             EventKind.RUN_EXPORTED,
             actor=self.actor(request),
-            space=cast(Token, request.auth).space,
+            space=token.space,
             token=lifecycle.lead_token(run_id),
             detail={"run_id": str(run_id)},
         )
-        return export_response(run_id)
+        return response
 
 
 @contextmanager

@@ -33,9 +33,9 @@ from locks.events.stream.watchers import Watcher
 from locks.models import Scope, Token
 from locks.runs.names import PREFIXES
 
-# Of one server process. One space cannot use up the watchers of all others.
+# Of one server process. One team, with as many spaces as it likes, cannot use up the watchers of all others.
 MAX_WATCHERS = 2_000
-MAX_WATCHERS_PER_SPACE = 1_000
+MAX_WATCHERS_PER_TEAM = 1_000
 # Of a snapshot, which is sent in pieces.
 MAX_LOCKS_PER_PIECE = 1_000
 MAX_LOCKS = 10_000
@@ -93,9 +93,9 @@ class WatchEndpoint(TokenEndpoint):
         self, request: Request, *, name: str | None, prefix: str = "", has_named_frames: bool = True
     ) -> HttpResponse:
         token = cast(Token, request.auth)
-        _check_capacity(token.space_id)
+        _check_capacity(token.space.team_id)
         resumed = _last_event_id(request)
-        account = stream_memory.open(token.space_id)
+        account = stream_memory.open(token.space.team_id)
         pieces: deque[bytes] = deque()
         with read_snapshot() as snapshot:
             is_reset = resumed is not None and not snapshot.has_timeline_of(resumed)
@@ -168,8 +168,8 @@ class WatchView(WatchEndpoint):
         return self.watch(request, name=None, prefix=stored_name(prefix, bytes(cast(Token, request.auth).digest)))
 
 
-def _check_capacity(space_id: int) -> None:
-    if event_tail.count_in_space(space_id) >= MAX_WATCHERS_PER_SPACE or event_tail.watcher_count >= MAX_WATCHERS:
+def _check_capacity(team_id: int) -> None:
+    if event_tail.count_in_team(team_id) >= MAX_WATCHERS_PER_TEAM or event_tail.watcher_count >= MAX_WATCHERS:
         raise _unavailable("Too many watchers are connected. Close some, or try again later.")
 
 

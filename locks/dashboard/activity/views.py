@@ -83,6 +83,8 @@ def export(request: HttpRequest, space_context: SpaceContext) -> HttpResponseBas
     visibility = Visibility(space_id=space_context.space.pk)
     return download(
         request, space_context, kind=EventKind.HISTORY_EXPORTED, page="activity", filename=f"events.{format_}",
-        start=lambda actor: export_history(visibility, event_filter, format_=format_, actor=actor),
+        start=lambda actor: export_history(
+            visibility, event_filter, format_=format_, team_id=space_context.team.pk, actor=actor
+        ),
         detail={"format": format_, **{field: value for field, value in asdict(event_filter).items() if value}},
     )  # fmt: skip

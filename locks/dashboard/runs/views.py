@@ -8,13 +8,15 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from locks.dashboard.access import SpaceContext, actor, space_required
+from locks.dashboard.access import SpaceContext, actor, current_user, space_required
 from locks.dashboard.dialogs import dialog, refusal
+from locks.dashboard.downloads import refused_export
 from locks.dashboard.form_rendering import form_status
 from locks.dashboard.reauthentication.flow import require_reauthentication
 from locks.dashboard.rendering import is_htmx_target, page, partial
 from locks.dashboard.runs.forms import ReasonForm
 from locks.dashboard.runs.queries import RunsFilters, StoreFilters, store
+from locks.events.history.export import TooManyExports
 from locks.models import EventKind, RunActor
 from locks.runs import lifecycle, queries
 from locks.runs.export import export_response
@@ -69,6 +71,10 @@ def export(request: HttpRequest, space_context: SpaceContext, run_id: UUID) -> H
     """A POST, since it is recorded: no link or prefetch must trigger it. It has all values, so it takes an operator."""
     space_context.require_operator()
     row = _find(space_context, run_id)
+    try:
+        response = export_response(run_id, team_id=space_context.team.pk, actor=("user", current_user(request).pk))
+    except TooManyExports as refused:
+        return refused_export(request, refused, back_url=space_context.url("run", run_id=run_id))
     record(
         EventKind.RUN_EXPORTED,
         actor=actor(request),
@@ -76,7 +82,7 @@ def export(request: HttpRequest, space_context: SpaceContext, run_id: UUID) -> H
         token=lifecycle.lead_token(run_id),
         detail={"run": row.name, "run_id": str(run_id)},
     )
-    return export_response(run_id)
+    return response
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -1,4 +1,4 @@
-"""Exports the history as CSV or JSON Lines, a batch at a time; the number of concurrent exports is limited."""
+"""Exports the history as CSV or JSON Lines, a batch at a time. Limits the number of concurrent exports of any kind."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ from locks.events.history.serializers import HistoryEvent, serialize
 BATCH_SIZE = 1000
 # At the same time in one server process. A client that reads slowly keeps its export under way for long.
 MAX_EXPORTS = 32
-MAX_EXPORTS_PER_SPACE = 4
+MAX_EXPORTS_PER_TEAM = 4
 MAX_EXPORTS_PER_ACTOR = 2
 RETRY_SECONDS = 10
 # A spreadsheet evaluates a cell that begins with one of these as a formula.
@@ -36,17 +36,17 @@ class TooManyExports(Exception):
 
 
 class ExportCounts:
-    """How many exports are under way: in all, by space and by actor."""
+    """How many exports are under way: in all, by team and by actor."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[Hashable] = Counter()
 
-    def take(self, *, space_id: int, actor: Hashable) -> Callable[[], None]:
+    def take(self, *, team_id: int, actor: Hashable) -> Callable[[], None]:
         """Returns what ends the export. Raises TooManyExports."""
         limits: dict[Hashable, tuple[int, str]] = {
             "process": (MAX_EXPORTS, "Too many exports are under way on this server."),
-            ("space", space_id): (MAX_EXPORTS_PER_SPACE, "Too many exports of this space are under way."),
+            ("team", team_id): (MAX_EXPORTS_PER_TEAM, "Too many exports of this team are under way."),
             ("actor", actor): (MAX_EXPORTS_PER_ACTOR, "Too many of your exports are under way."),
         }
         with self._lock:
@@ -62,15 +62,15 @@ class ExportCounts:
         return give_back
 
 
-_under_way = ExportCounts()
+under_way = ExportCounts()
 
 
 class Export:
     """The pieces of an export. It is under way until it is closed, or was dropped without having been read."""
 
-    def __init__(self, pieces: Iterator[bytes], *, space_id: int, actor: Hashable) -> None:
+    def __init__(self, pieces: Iterator[bytes], *, team_id: int, actor: Hashable) -> None:
         """Raises TooManyExports."""
-        end = _under_way.take(space_id=space_id, actor=actor)
+        end = under_way.take(team_id=team_id, actor=actor)
         self.close = weakref.finalize(self, end)
         self._pieces = pieces
 
@@ -81,9 +81,9 @@ class Export:
         return next(self._pieces)
 
 
-def export_history(visibility: Visibility, filters: Filter, *, format_: str, actor: Hashable) -> Export:
+def export_history(visibility: Visibility, filters: Filter, *, format_: str, team_id: int, actor: Hashable) -> Export:
     """Raises TooManyExports."""
-    return Export(_WRITERS[format_](visibility, filters), space_id=visibility.space_id, actor=actor)
+    return Export(_WRITERS[format_](visibility, filters), team_id=team_id, actor=actor)
 
 
 def csv_pieces(columns: Sequence[str], batches: Iterable[Iterable[Sequence[Any]]]) -> Iterator[bytes]:

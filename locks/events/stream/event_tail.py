@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable
 from typing import Any
 
@@ -39,6 +39,7 @@ class EventTail:
         self._by_name: defaultdict[LockKey, set[Watcher]] = defaultdict(set)
         self._by_space: defaultdict[int, set[Watcher]] = defaultdict(set)
         self._watchers: defaultdict[int, set[Watcher]] = defaultdict(set)
+        self._by_team: Counter[int] = Counter()
         self.watcher_count = 0
 
     @property
@@ -48,8 +49,8 @@ class EventTail:
     def watchers(self) -> list[Watcher]:
         return [watcher for watchers in self._watchers.values() for watcher in watchers]
 
-    def count_in_space(self, space_id: int) -> int:
-        return len(self._watchers.get(space_id, ()))
+    def count_in_team(self, team_id: int) -> int:
+        return self._by_team[team_id]
 
     def watched_names(self) -> list[LockKey]:
         return list(self._by_name)
@@ -65,10 +66,12 @@ class EventTail:
     def add(self, watcher: Watcher) -> None:
         self._watchers[watcher.space_id].add(watcher)
         self._catching_up[watcher] = None
+        self._by_team[watcher.account.team_id] += 1
         self.watcher_count += 1
 
     def remove(self, watcher: Watcher) -> None:
         self.watcher_count -= 1
+        self._by_team -= Counter((watcher.account.team_id,))
         self._catching_up.pop(watcher, None)
         _discard(self._watchers, watcher.space_id, watcher)
         if watcher.name is None:

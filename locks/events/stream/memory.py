@@ -1,4 +1,4 @@
-"""Bounds the bytes that streams keep for clients that have not read them yet: for each space, and in all.
+"""Bounds the bytes that streams keep for clients that have not read them yet: for each team, and in all.
 
 When a limit is reached, the stream that has waited longest for its client ends, so that streams that are read go on.
 """
@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 MAX_BYTES = 128 * 1024 * 1024
-MAX_BYTES_PER_SPACE = 32 * 1024 * 1024
+MAX_BYTES_PER_TEAM = 32 * 1024 * 1024
 # A stream that was waiting for its client for less than this is not slow.
 MIN_STALL_SECONDS = 1.0
 
@@ -17,9 +17,9 @@ MIN_STALL_SECONDS = 1.0
 class Account:
     """What one stream keeps. Used by one thread at a time."""
 
-    def __init__(self, memory: "StreamMemory", space_id: int) -> None:
+    def __init__(self, memory: "StreamMemory", team_id: int) -> None:
         self._memory = memory
-        self._space_id = space_id
+        self.team_id = team_id
         self._held = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: asyncio.Timeout | None = None
@@ -27,14 +27,14 @@ class Account:
 
     def take(self, size: int) -> bool:
         """False if there is no room for so many bytes."""
-        if not self._memory.take(self._space_id, size):
+        if not self._memory.take(self.team_id, size):
             return False
         self._held += size
         return True
 
     def give_back(self, size: int) -> None:
         self._held -= size
-        self._memory.give_back(self._space_id, size)
+        self._memory.give_back(self.team_id, size)
 
     def close(self) -> None:
         self.give_back(self._held)
@@ -51,8 +51,8 @@ class Account:
         self._waiting, self.waiting_since = None, None
         self._memory.waiting.discard(self)
 
-    def is_in(self, space_id: int | None) -> bool:
-        return space_id is None or space_id == self._space_id
+    def is_in(self, team_id: int | None) -> bool:
+        return team_id is None or team_id == self.team_id
 
     def end_stream(self) -> None:
         """From any thread: the stream ends as if its client had stalled."""
@@ -65,9 +65,9 @@ class Account:
 
 
 class StreamMemory:
-    def __init__(self, *, max_bytes: int, max_bytes_per_space: int) -> None:
+    def __init__(self, *, max_bytes: int, max_bytes_per_team: int) -> None:
         self.max_bytes = max_bytes
-        self.max_bytes_per_space = max_bytes_per_space
+        self.max_bytes_per_team = max_bytes_per_team
         self._lock = threading.Lock()
         self._held: Counter[int] = Counter()
         self._total = 0
@@ -77,35 +77,35 @@ class StreamMemory:
     def total(self) -> int:
         return self._total
 
-    def open(self, space_id: int) -> Account:
-        return Account(self, space_id)
+    def open(self, team_id: int) -> Account:
+        return Account(self, team_id)
 
-    def take(self, space_id: int, size: int) -> bool:
+    def take(self, team_id: int, size: int) -> bool:
         with self._lock:
-            space_is_full = self._held[space_id] + size > self.max_bytes_per_space
-            if not space_is_full and self._total + size <= self.max_bytes:
-                self._held[space_id] += size
+            team_is_full = self._held[team_id] + size > self.max_bytes_per_team
+            if not team_is_full and self._total + size <= self.max_bytes:
+                self._held[team_id] += size
                 self._total += size
                 return True
-        self._end_slowest(space_id if space_is_full else None)
+        self._end_slowest(team_id if team_is_full else None)
         return False
 
-    def give_back(self, space_id: int, size: int) -> None:
+    def give_back(self, team_id: int, size: int) -> None:
         with self._lock:
             self._total -= size
-            self._held[space_id] -= size
-            if not self._held[space_id]:
-                del self._held[space_id]
+            self._held[team_id] -= size
+            if not self._held[team_id]:
+                del self._held[team_id]
 
-    def _end_slowest(self, space_id: int | None) -> None:
+    def _end_slowest(self, team_id: int | None) -> None:
         latest = time.monotonic() - MIN_STALL_SECONDS
         slow = [
             (since, account)
             for account in list(self.waiting)
-            if account.is_in(space_id) and (since := account.waiting_since) is not None and since <= latest
+            if account.is_in(team_id) and (since := account.waiting_since) is not None and since <= latest
         ]
         if slow:
             min(slow, key=lambda pair: pair[0])[1].end_stream()
 
 
-stream_memory = StreamMemory(max_bytes=MAX_BYTES, max_bytes_per_space=MAX_BYTES_PER_SPACE)
+stream_memory = StreamMemory(max_bytes=MAX_BYTES, max_bytes_per_team=MAX_BYTES_PER_TEAM)

@@ -101,10 +101,12 @@ def test_an_export_has_nothing_of_other_spaces_or_names_outside_the_prefixes(cal
     assert [row["lock_name"] for row in rows(exported(call, "", bound))] == ["ci/ours"]
 
 
-def test_exports_that_are_not_read_are_limited_for_each_token_and_space(call, space, red_space, auditor, monkeypatch):
+def test_exports_that_are_not_read_are_limited_for_each_token_and_team(call, space, red_space, auditor, monkeypatch):
     monkeypatch.setattr(export, "MAX_EXPORTS_PER_ACTOR", 2)
-    monkeypatch.setattr(export, "MAX_EXPORTS_PER_SPACE", 3)
-    second, stranger = issue(space, "second", "audit:read"), issue(red_space, "stranger", "audit:read")
+    monkeypatch.setattr(export, "MAX_EXPORTS_PER_TEAM", 3)
+    # A team could otherwise get around the limit with further spaces.
+    other_space = Space.objects.create(team=space.team, slug="other", name="Other")
+    second, stranger = issue(other_space, "second", "audit:read"), issue(red_space, "stranger", "audit:read")
 
     def start(token: str):
         return call("GET", "/events/export", token=token)

@@ -19,7 +19,7 @@ from locks.events.stream import sse, streaming
 from locks.events.stream.memory import StreamMemory, stream_memory
 from locks.events.stream.snapshot import read_snapshot
 from locks.events.stream.watchers import Watcher
-from locks.models import Lock, Token
+from locks.models import Lock, Space, Token
 from locks.token_format import parse
 from tests.conftest import issue
 from tests.locks.events.event_stream import EventStream, ReceivedEvent
@@ -239,7 +239,7 @@ def test_a_slow_reader_is_disconnected_and_asked_to_reconnect(committed, worker,
         with read_snapshot() as snapshot:
             cursor = snapshot.cursor
         connection.close()
-        account = stream_memory.open(token.space_id)
+        account = stream_memory.open(token.space.team_id)
         return Watcher(space_id=token.space_id, token_id=token.pk, name=None, cursor=cursor, account=account)
 
     def work(names: list[str]) -> None:
@@ -287,7 +287,7 @@ def test_a_cursor_older_than_the_history_is_refused(committed, call, text) -> No
 
 @pytest.mark.django_db
 def test_the_number_of_watchers_is_limited(call, monkeypatch) -> None:
-    monkeypatch.setattr(watch_views, "MAX_WATCHERS_PER_SPACE", 0)
+    monkeypatch.setattr(watch_views, "MAX_WATCHERS_PER_TEAM", 0)
     refused = call("GET", "/watch")
     assert (refused.status_code, refused.json()["code"], refused["Retry-After"]) == (503, "unavailable", "1")
 
@@ -308,15 +308,18 @@ def test_a_snapshot_of_many_locks_comes_in_pieces(committed, worker, call, monke
     assert call("GET", "/watch").json()["code"] == "invalid_input"
 
 
-def test_snapshots_that_are_not_read_are_limited_for_each_space(
-    committed, worker, call, red_space, monkeypatch
+def test_snapshots_that_are_not_read_are_limited_for_each_team(
+    committed, worker, call, space, red_space, monkeypatch
 ) -> None:
     # What streams of earlier tests hold until they are collected.
     before = stream_memory.total
-    monkeypatch.setattr(stream_memory, "max_bytes_per_space", 12_000)
+    monkeypatch.setattr(stream_memory, "max_bytes_per_team", 12_000)
     worker.acquire(*(f"n{number}" for number in range(4)), metadata="x" * 1000)
     stranger = issue(red_space, "stranger", "locks:read")
-    unread = [call("GET", "/watch"), call("GET", "/watch")]
+    other_space = Space.objects.create(team=space.team, slug="other", name="Other")
+    elsewhere = issue(other_space, "elsewhere", "locks:read", "locks:write")
+    Worker(elsewhere).acquire(*(f"n{number}" for number in range(4)), metadata="x" * 1000)
+    unread = [call("GET", "/watch"), call("GET", "/watch", token=elsewhere)]
     refused = call("GET", "/watch")
     assert (refused.status_code, refused.json()["code"], refused["Retry-After"]) == (503, "unavailable", "1")
     assert call("GET", "/watch", token=stranger).status_code == 200
@@ -346,7 +349,7 @@ def test_a_snapshot_has_a_limit_in_bytes(committed, worker, call, monkeypatch) -
 
 def test_the_stream_that_waits_longest_ends_when_memory_is_short(monkeypatch) -> None:
     monkeypatch.setattr("locks.events.stream.memory.MIN_STALL_SECONDS", 0.05)
-    memory = StreamMemory(max_bytes=100, max_bytes_per_space=60)
+    memory = StreamMemory(max_bytes=100, max_bytes_per_team=60)
 
     async def scenario() -> None:
         never = asyncio.Event()

@@ -182,7 +182,7 @@ def test_a_user_who_loses_access_loses_the_stream(committed, victor, space, monk
 
 
 @pytest.mark.django_db
-def test_one_user_or_space_cannot_use_up_the_streams(alice, victor, bob, space, red_space, monkeypatch):
+def test_one_user_or_team_cannot_use_up_the_streams(alice, victor, bob, space, red_space, monkeypatch):
     def status_for(user: User, path: str = PATH) -> int:
         client = Client()
         client.force_login(user)
@@ -190,12 +190,14 @@ def test_one_user_or_space_cannot_use_up_the_streams(alice, victor, bob, space, 
 
     monkeypatch.setattr(live, "viewers", viewers := Viewers())
     monkeypatch.setattr(viewing, "MAX_VIEWERS_PER_USER", 2)
-    monkeypatch.setattr(viewing, "MAX_VIEWERS_PER_SPACE", 3)
+    monkeypatch.setattr(viewing, "MAX_VIEWERS_PER_TEAM", 3)
+    Space.objects.create(team=space.team, slug="other", name="Other")
     open_tabs = [viewer_of(victor), viewer_of(victor)]
     for tab in open_tabs:
         viewers.add(tab)
-    assert (status_for(victor), status_for(alice)) == (503, 200)
+    assert (status_for(victor), status_for(alice, "/ui/blue/other/live")) == (503, 200)
     viewers.add(viewer_of(alice))
-    assert (status_for(alice), status_for(bob, "/ui/red/main/live")) == (503, 200)
+    assert [status_for(alice, path) for path in (PATH, "/ui/blue/other/live")] == [503, 503]
+    assert status_for(bob, "/ui/red/main/live") == 200
     viewers.remove(open_tabs[0])
     assert (status_for(victor), status_for(alice)) == (200, 200)

@@ -93,6 +93,17 @@ def test_an_operator_ends_an_actor(sample, run_url, olga, visit):
     assert "layer:next-chunk" not in text_of(browser.get(run_url))
 
 
+def test_exports_that_are_not_read_are_limited(sample, run_url, olga, visit):
+    """Each is a file of the size of the run's stores."""
+    browser = visit(olga)
+    unread = [browser.post(f"{run_url}/export") for _ in range(2)]
+    assert browser.post(f"{run_url}/export")["Location"] == run_url
+    assert "Too many of your exports" in text_of(browser.get(run_url))
+    assert Event.objects.filter(kind="run_exported").count() == 2
+    for reply in unread:
+        reply.close()
+
+
 def test_an_export_is_for_operators_and_recorded(sample, run_url, olga, victor, visit):
     assert visit(victor).post(f"{run_url}/export").status_code == 403
     reply = visit(olga).post(f"{run_url}/export")

@@ -1,7 +1,9 @@
 """The export of a run: one snapshot, also kept at its end."""
 
 import base64
+import contextlib
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 
 from locks.models import Run, Waiter
@@ -32,6 +34,20 @@ def test_an_export_has_entries_leases_actors_and_waiters_and_no_lease_id(orchest
     assert [actor["actor_id"] for actor in export["actors"]] == ["lead", "sub-1", "worker-1"]
     assert held["lease_id"] not in json.dumps(export)
     assert {"finalized_at", "layers", "run"} <= export.keys()
+
+
+def test_exports_that_are_not_read_are_limited(server, orchestrator, lead):
+    for path in ("/shared/a", "/shared/b", "/shared/c", "/shared/d"):
+        lead.put(path, "x" * 1_000_000)
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            reader = stack.enter_context(contextlib.closing(socket.create_connection(("127.0.0.1", server.port))))
+            head = f"GET /runs/{lead.run_id}/export HTTP/1.1\r\nHost: localhost\r\n"
+            reader.sendall(f"{head}Authorization: Bearer {orchestrator.token}\r\n\r\n".encode())
+            assert b" 200 " in reader.recv(100)
+        refused = orchestrator.call("GET", f"/runs/{lead.run_id}/export")
+        assert (refused.status, refused.json()["code"]) == (429, "rate_limited")
+    until(lambda: orchestrator.call("GET", f"/runs/{lead.run_id}/export").status == 200)
 
 
 def test_an_export_is_for_the_orchestrator_and_the_root_lead(orchestrator, lead, operator):

@@ -64,7 +64,7 @@ def test_a_run_finishes_without_a_dump_that_is_too_large(creator, space, monkeyp
     run = lifecycle.finish(actor=Actor.of_shell(), run_id=lead.run_id, space=space, reason=None)
     assert run.state == RunState.FINISHED
     assert RunDump.objects.count() == (max_bytes > 100)
-    with contextlib.closing(export.export_response(run.pk)) as response:
+    with contextlib.closing(export.export_response(run.pk, team_id=space.team_id, actor="lead")) as response:
         content = b"".join(response.streaming_content)
     assert content.startswith(b'{"finalized_at"')
     assert len(content) > 5_000_000
