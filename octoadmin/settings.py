@@ -52,7 +52,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "octoadmin.http.middleware.EncodedSlashMiddleware",
+    "octoadmin.http.middleware.PathMiddleware",
 ]
 TRACING = bool(ENVIRONMENT.otel_exporter_otlp_endpoint)
 OTEL_SERVICE_NAME = ENVIRONMENT.otel_service_name

@@ -167,11 +167,11 @@ def is_htmx_target(request: HttpRequest, element: str) -> bool:
 
 
 def safe_next_url(request: HttpRequest, url: str | None) -> str:
-    """The URL if it is on this site, otherwise the home page."""
+    """The URL if it is a path of this site, otherwise the home page. Django takes other texts for names of views."""
     is_safe = url_has_allowed_host_and_scheme(
         url, allowed_hosts={request.get_host()}, require_https=request.is_secure()
     )
-    return url if url and is_safe else reverse("dashboard:home")
+    return url if url and is_safe and url.startswith("/") else reverse("dashboard:home")
 
 
 def throttled(request: HttpRequest, refused: TooMany, template: str, context: dict[str, Any]) -> HttpResponse:

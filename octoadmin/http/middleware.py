@@ -11,7 +11,7 @@ import structlog
 from allauth.account.middleware import AccountMiddleware
 from django.core.exceptions import DisallowedHost
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils.encoding import repercent_broken_unicode
@@ -92,13 +92,16 @@ class RequestContextMiddleware:
         return None
 
 
-class EncodedSlashMiddleware:
-    """The innermost one: views of locks see which slashes of a name were sent as `%2F` (see locks.api.parsing)."""
+class PathMiddleware:
+    """The innermost one: views of locks see which slashes of a name were sent as `%2F` (see locks.api.parsing). No page
+    is about a name with NUL, which PostgreSQL would refuse."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if "\0" in request.path_info and _is_page(request):
+            raise Http404
         raw_path: str = request.META.get("RAW_URI", "")
         if "%" in raw_path and request.path_info.startswith("/locks/"):
             parts = re.split("%2f", raw_path, flags=re.IGNORECASE)

@@ -1,6 +1,6 @@
 """Endpoints for freezes: close a prefix, or the whole space, to new claims; list and lift."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, cast
 
 import msgspec
@@ -17,6 +17,7 @@ from locks.api.schemas import REASON_PATTERN, TEXT_PATTERN
 from locks.api.views.tokens import TokenEndpoint, is_within
 from locks.engine.names import MAX_NAME_BYTES
 from locks.models import Freeze, Scope, Token
+from locks.pagination import to_utc
 from locks.services import clock, freezes
 from locks.services.force_release import MAX_REASON
 
@@ -84,7 +85,7 @@ def _duration(body: FreezeBody) -> timedelta:
     if body.duration_seconds is not None:
         return timedelta(seconds=body.duration_seconds)
     assert body.until is not None
-    duration = body.until.astimezone(UTC) - clock.now()
+    duration = to_utc(body.until) - clock.now()
     if not timedelta(0) < duration <= freezes.MAX_FREEZE:
         raise invalid_input(400, "until must be in the future, and at most 30 days from now.")
     return duration

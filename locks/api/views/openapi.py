@@ -61,6 +61,8 @@ class SwaggerView(SpectacularSwaggerSplitView):
 
     authentication_classes = ()
     permission_classes = ()
+    # OPTIONS would be described with the template of the page.
+    metadata_class = None
     url = "/openapi.json"
 
     @extend_schema(exclude=True)

@@ -42,6 +42,7 @@ def test_swagger_ui_is_served_by_ourselves(client):
     assert "swagger-ui-bundle" in page
     assert "//cdn" not in page
     assert "https://" not in page
+    assert client.options("/docs").status_code == 405
 
 
 def test_concurrent_first_requests_get_the_same_document() -> None:

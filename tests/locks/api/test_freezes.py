@@ -40,6 +40,8 @@ class TestFreeze:
             ({"duration_seconds": None, "until": "2020-01-01T00:00:00Z"}, 400),
             ({"duration_seconds": None, "until": "2999-01-01T00:00:00Z"}, 400),
             ({"duration_seconds": None, "until": "2999-01-01T00:00:00"}, 422),
+            ({"duration_seconds": None, "until": "0001-01-01T00:00:00+14:00"}, 400),
+            ({"duration_seconds": None, "until": "9999-12-31T23:59:59-14:00"}, 400),
             ({"duration_seconds": 0}, 422),
             ({"duration_seconds": 30 * 86_400 + 1}, 422),
             ({"reason": "  "}, 422),

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.sample_run import sample_run
+
 pytestmark = pytest.mark.django_db
 
 
@@ -11,6 +13,14 @@ def test_people_get_a_page_with_the_request_id(client):
     assert reply["Content-Type"].startswith("text/html")
     assert reply["X-Request-Id"] in reply.content.decode()
     assert "script-src" not in reply["Content-Security-Policy"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/ui/blue/main/runs/{run}/actors/a%00b/end", "/admin/locks/browsersession/a%00b/change/"]
+)
+def test_a_name_with_nul_is_not_found(visit, root, space, path):
+    reply = visit(root).get(path.format(run=sample_run(space).id))
+    assert (reply.status_code, reply["Content-Type"].split(";")[0]) == (404, "text/html")
 
 
 def test_programs_get_json(client):

@@ -46,10 +46,12 @@ def test_a_deactivated_account_cannot_sign_in(client, alice):
 
 
 @pytest.mark.parametrize(
-    "where", ["https://evil.example/", "//evil.example/", "javascript:alert(1)", "/\\evil.example"]
+    "where",
+    ["https://evil.example/", "//evil.example/", "javascript:alert(1)", "/\\evil.example", "nowhere", "admin:index"],
 )
 def test_the_redirect_stays_on_this_site(client, alice, where):
     assert client.post(URL, {"name": "alice", "password": PASSWORD, "next": where})["Location"] == "/ui/"
+    assert client.get(URL, {"next": where})["Location"] == "/ui/"
 
 
 def test_signing_out_is_recorded_and_takes_a_post(visit, alice):
