@@ -68,8 +68,7 @@ def passkey(request: HttpRequest) -> HttpResponse:
 
 def _passkey_that_signed(request: HttpRequest) -> Authenticator | None:
     """The passkey that signed the challenge of this browser, if it is the first time."""
-    issued_at = load_challenge(request)
-    if issued_at is None or not is_well_formed(request.POST.get("credential", "")):
+    if not is_well_formed(request.POST.get("credential", "")) or (issued_at := load_challenge(request)) is None:
         return None
     form = LoginWebAuthnForm(data=request.POST)
     is_valid = form.is_valid()

@@ -58,11 +58,12 @@ def test_off_until_configured(visit, victor):
     assert not re.search("Second factors|Connected|passkey", text)
 
 
-def test_a_visitor_who_asks_for_a_passkey_challenge_writes_no_row(client, settings):
+@pytest.mark.parametrize("credential", ['{"response": {"userHandle": "MQ"}}', "{}", "nonsense", ""])
+def test_a_visitor_who_asks_for_a_passkey_challenge_writes_no_row(client, settings, credential):
     settings.PASSKEYS = True
     challenges = {client.get("/ui/sign-in/passkey").json()["publicKey"]["challenge"] for _ in range(3)}
     assert len(challenges) == 3
-    refused = client.post("/ui/sign-in/passkey", {"credential": '{"response": {"userHandle": "MQ"}}'})
+    refused = client.post("/ui/sign-in/passkey", {"credential": credential})
     assert refused.status_code == 422
     assert "sessionid" not in client.cookies
     assert not BrowserSession.objects.exists()
