@@ -11,6 +11,8 @@ import asyncio
 import contextlib
 import json
 import os
+import selectors
+import socket
 import ssl
 import subprocess
 import tempfile
@@ -18,6 +20,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from octoadmin.run.server import raise_file_limit
@@ -87,36 +91,54 @@ async def _health(port: int, tls: ssl.SSLContext | None) -> str:
             return str((await read_reply(reader)).status)
 
 
-async def _hold(port: int, half: bytes, ended: list[float]) -> None:
-    with contextlib.suppress(OSError):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        started = time.monotonic()
-        with contextlib.closing(writer):
-            writer.write(half)
-            await reader.read()
-            ended.append(time.monotonic() - started)
+def hold(port: int, half: bytes, connections: int, seconds: float, closed_after: Connection) -> None:
+    """In a process of its own, and of a lower priority: it would delay the requests that are measured."""
+    os.nice(15)
+    raise_file_limit(connections)
+    ended: list[float] = []
+    with selectors.DefaultSelector() as selector, contextlib.ExitStack() as stack:
+
+        def note_closed(timeout: float) -> None:
+            for key, _ in selector.select(timeout):
+                with contextlib.suppress(ConnectionError):
+                    if key.fileobj.recv(4096):  # type: ignore[union-attr]
+                        continue
+                selector.unregister(key.fileobj)
+                ended.append(time.monotonic() - key.data)
+
+        deadline = time.monotonic() + seconds
+        for number in range(connections):
+            with contextlib.suppress(OSError):
+                client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+                client.sendall(half)
+                selector.register(client, selectors.EVENT_READ, time.monotonic())
+            if number % 200 == 0:
+                note_closed(0)
+        while time.monotonic() < deadline:
+            note_closed(0.2)
+    closed_after.send(ended)
 
 
 async def measure(port: int, *, connections: int, seconds: float, is_proxy: bool) -> None:
     tls = ssl._create_unverified_context() if is_proxy else None  # noqa: S323 -- of this run
     while await _outcome(port, tls) != "200":  # noqa: ASYNC110 -- the proxy starts
         await asyncio.sleep(0.2)
-    ended: list[float] = []
+    context = get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
     half = HALF_GREETING if is_proxy else HALF_HEAD
-    held = [asyncio.create_task(_hold(port, half, ended)) for _ in range(connections)]
+    attacker = context.Process(target=hold, args=(port, half, connections, seconds, sender))
+    attacker.start()
     outcomes: Counter[str] = Counter()
     slowest = 0.0
-    started = time.monotonic()
-    while time.monotonic() < started + seconds:
+    while not receiver.poll():
         asked = time.monotonic()
         outcomes[await _outcome(port, tls)] += 1
         slowest = max(slowest, time.monotonic() - asked)
         await asyncio.sleep(0.1)
+    ended = receiver.recv()
+    attacker.join()
     longest = f"closed after up to {max(ended):.1f} s" if ended else "none closed"
     print(f"{connections} connections: /health {dict(outcomes)}, slowest {slowest:.2f} s; {len(ended)} {longest}")
-    for task in held:
-        task.cancel()
-    await asyncio.gather(*held, return_exceptions=True)
 
 
 async def _outcome(port: int, tls: ssl.SSLContext | None) -> str:
