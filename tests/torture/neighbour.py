@@ -4,8 +4,9 @@
 
 starts an Octoadmin of its own and measures the well-behaved space in turns: beside the hostile space, and beside a
 process that uses as much of the processor as the attackers did, without a request. On a machine that all of them share,
-the second shows what the attackers' own work costs, which they would do elsewhere. It prints both, and fails if a lease
-was lost, an answer broke the contract, or a p99 is more than three times as long.
+the second shows what the attackers' own work costs, which they would do elsewhere. Calls are not recorded while the
+processor time of the processes is read, which would delay them in both kinds of turns. It prints both, and fails if a
+lease was lost, an answer broke the contract, or a p99 is more than three times as long.
 """
 
 import argparse
