@@ -13,9 +13,9 @@ from locks.engine.execution import run
 from locks.events.history import retention as history_retention
 from locks.events.history.hold_baselines import compute_hold_baselines, purge_hold_baselines
 from locks.events.history.rollup import rollup as roll_up
-from locks.events.webhooks.delivery_pool import POOL_SIZE, delivery_pool
+from locks.events.webhooks.delivery_pool import delivery_pool
 from locks.events.webhooks.outbox import fan_out, purge_deliveries
-from locks.models import Delivery, DeliveryStatus, Heartbeat, Webhook
+from locks.models import Heartbeat, Webhook
 from locks.runs import upkeep as runs_upkeep
 from locks.services import (
     bulk_release,
@@ -77,8 +77,7 @@ def deliveries() -> str:
     if not Webhook.objects.exists():
         return "no webhooks"
     created = run(fan_out())
-    due = Delivery.objects.filter(status=DeliveryStatus.PENDING, next_attempt_at__lte=Now())[:POOL_SIZE].count()
-    return f"{created} created, {delivery_pool.spawn(due)} threads sending"
+    return f"{created} created, {delivery_pool.start_due()} threads sending"
 
 
 @shared_task(base=RecordedTask)

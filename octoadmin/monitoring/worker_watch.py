@@ -28,7 +28,7 @@ def check_worker() -> bool:
     if background_health(counters()) is not Health.ACTION_REQUIRED:
         return False
     evaluate_alerts()
-    delivery_pool.spawn(1)
+    delivery_pool.start_due(max_threads=1)
     return True
 
 

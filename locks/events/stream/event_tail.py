@@ -104,6 +104,9 @@ class EventTail:
         batch = await run_async(
             connection, read_transitions(self._cursor.position, spaces=list(spaces), limit=MAX_EVENTS)
         )
+        if self._cursor is None:
+            # The last watcher has left meanwhile.
+            return False
         if batch.cursor.timeline != self._cursor.timeline:
             # Another server was promoted, or restored: its positions are not those that were sent.
             self.close_all(CloseReason.FAILED_OVER)

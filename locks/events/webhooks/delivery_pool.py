@@ -23,28 +23,28 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 class DeliveryPool:
-    """Each thread sends one delivery after another while any is due, and ends when none is."""
+    """Each thread sends one delivery after another while any is due, and ends when none is. It starts with a claim: a
+    thread without one would open a database connection for nothing, and most of a space's deliveries that are due may
+    have to wait for others of the same webhook or name."""
 
-    def __init__(self, max_size: int = POOL_SIZE) -> None:
-        self._max_size = max_size
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._size = 0
 
-    def spawn(self, count: int) -> int:
-        """Starts so many threads, as far as the pool has room. Returns how many run then."""
-        with self._lock:
-            new = max(0, min(count, self._max_size - self._size))
-            self._size += new
-            size = self._size
-        for _ in range(new):
+    def start_due(self, *, max_threads: int = POOL_SIZE) -> int:
+        """Claims what is due and starts a thread for each, until so many run. Returns how many that are."""
+        while self._size < max_threads and (claimed := run(claim())) is not None:
+            with self._lock:
+                self._size += 1
             # A daemon: when the worker process ends, its claims expire and another worker sends those deliveries.
-            threading.Thread(target=self._run, name="delivery", daemon=True).start()
-        return size
+            threading.Thread(target=self._run, args=(claimed,), name="delivery", daemon=True).start()
+        return self._size
 
-    def _run(self) -> None:
+    def _run(self, claimed: Claim | None) -> None:
         try:
-            while (claimed := run(claim())) is not None:
+            while claimed is not None:
                 deliver(claimed)
+                claimed = run(claim())
         except (Unavailable, DatabaseError) as error:
             _log.warning("a delivery lost its database connection", error=str(error).strip())
         except Exception:

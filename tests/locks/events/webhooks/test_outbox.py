@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -9,6 +10,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from django.test import override_settings
 
+from locks import tasks
 from locks.engine import requests
 from locks.engine.execution import run
 from locks.engine.operations import acquire, release
@@ -118,6 +120,15 @@ def test_many_workers_create_and_claim_each_delivery_once(space, digest, monkeyp
     assert len(claimed) == len(set(claimed))
     assert {name for _kind, name in of(webhook)} == {f"n{number}" for number in range(40)}
     assert webhook.deliveries.count() == 40
+
+
+def test_deliveries_that_have_to_wait_start_no_thread(space, digest) -> None:
+    """Each would open a connection to the database for nothing, once a second."""
+    create(space)
+    acquire_all(digest, "a", "b")
+    wait_for_open_transactions()
+    Webhook.objects.update(backoff_until=Now() + timedelta(hours=1))
+    assert tasks.deliveries() == "2 created, 0 threads sending"
 
 
 def test_a_receiver_that_does_not_keep_up_leaves_the_rest_in_the_history(space, digest, monkeypatch) -> None:
