@@ -11,13 +11,14 @@ MAC_APPLICATIONS = (
     Path("/Applications/Chromium.app/Contents/MacOS/Chromium"),
     Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),
 )
-# Root has no sandbox. The browser must send no requests of its own.
+# Root has no sandbox. The browser must send no requests of its own. Tabs of one context share a process.
 ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-quic",
     "--disable-sync",
     "--no-first-run",
+    "--renderer-process-limit=1",
     *(("--no-sandbox",) if os.geteuid() == 0 else ()),
 )
 
