@@ -32,13 +32,18 @@ test: $(VENV)/.development
 # The long ones are part of `make torture`.
 TESTS = not long
 
+# Otherwise each process of the tests would compile the project again where the environment forbids to write bytecode.
+tests: export PYTHONDONTWRITEBYTECODE :=
+
 # Many tests are real processes with real clocks. One that fails only while the machine is overloaded is no defect, but it
-# is printed: look at it if it comes back.
+# is printed: look at it if it comes back. The values of a failed assertion are printed the second time only: preparing
+# them takes each process six seconds.
 tests: $(VENV)/.development
 	@$(BIN)/python -m tests.browser.install
-	@$(BIN)/python -m pytest -m "$(TESTS)" --numprocesses $(TEST_PROCESSES) --dist loadgroup $(PYTEST_ARGS) || { \
+	@$(BIN)/python -m pytest -m "$(TESTS)" --assert plain --numprocesses $(TEST_PROCESSES) --dist loadgroup $(PYTEST_ARGS) || { \
 		echo "What failed beside the other tests is run once more, one test at a time:"; \
-		$(BIN)/python -m pytest -m "$(TESTS)" --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }
+		$(BIN)/python -m pytest -m "$(TESTS)" --last-failed --last-failed-no-failures none \
+			--numprocesses 1 --dist loadgroup $(PYTEST_ARGS); }
 
 # Tracing every line makes the tests a third slower.
 coverage:

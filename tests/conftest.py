@@ -26,9 +26,15 @@ hypothesis_settings.load_profile("octoadmin")
 PASSWORD = "correct horse battery staple"
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with a timeout of their own take longest. They start first, so that the last processes end together."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Tests that share a server or a browser run in one process. Those with a timeout of their own take longest: they
+    start first, so that the last processes end together."""
+    for item in items:
+        fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
+        if any(each[-1].scope == "module" for each in fixtures) and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    yield
     items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 
 

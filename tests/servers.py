@@ -155,8 +155,8 @@ class RunningServer:
 
 
 @contextmanager
-def running_server(database_url: str, **environment: str) -> Iterator[RunningServer]:
-    server = RunningServer(database_url, environment)
+def running_server(database_url: str, *, port: int | None = None, **environment: str) -> Iterator[RunningServer]:
+    server = RunningServer(database_url, environment, port or free_port())
     try:
         server.start()
         yield server

@@ -22,7 +22,7 @@ from tests.servers import PROJECT_DIR, Api, free_port
 START_SECONDS = 90
 
 # One group: all of them use one environment.
-pytestmark = [pytest.mark.long, pytest.mark.timeout(240), pytest.mark.xdist_group("packages")]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
 
 @dataclass(frozen=True)

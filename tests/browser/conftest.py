@@ -4,10 +4,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser import chromium
-from tests.servers import RunningServer
+from tests.servers import RunningServer, free_port, running_server
 
 # The machine may be busy.
 expect.set_options(timeout=20_000)
@@ -26,11 +26,32 @@ def browser() -> Iterator[Browser]:
         opened.close()
 
 
+@pytest.fixture(scope="module")
+def port() -> int:
+    """The servers of a module, one after the other, have one address, and so can the browser's context."""
+    return free_port()
+
+
 @pytest.fixture
-def page(browser: Browser, server: RunningServer) -> Iterator[Page]:
+def server(committed: None, port: int) -> Iterator[RunningServer]:
+    with running_server(os.environ["DATABASE_URL"], port=port) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser, port: int) -> Iterator[BrowserContext]:
+    """A new one for each test would be a new process, which compiles all scripts again: more than a second."""
+    opened = browser.new_context(base_url=f"http://127.0.0.1:{port}")
+    # Otherwise the process would end with the tab of a test.
+    opened.new_page()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, server: RunningServer) -> Iterator[Page]:
     """A tab on the live server. The test fails if a page writes an error to the console, violates the content security
     policy or sends a request to another host."""
-    context = browser.new_context(base_url=server.url)
     opened = context.new_page()
     errors: list[str] = []
     opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
@@ -40,5 +61,15 @@ def page(browser: Browser, server: RunningServer) -> Iterator[Page]:
         lambda request: None if request.url.startswith((server.url, "data:", "blob:")) else errors.append(request.url),
     )
     yield opened
-    context.close()
+    _clear(context, opened, server.url)
     assert not errors
+
+
+def _clear(context: BrowserContext, page: Page, origin: str) -> None:
+    """Nothing of one test is left for the next, except for cached files."""
+    kinds = "cookies,local_storage,indexeddb,service_workers"
+    context.new_cdp_session(page).send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": kinds})
+    context.clear_cookies()
+    context.clear_permissions()
+    for opened in context.pages[1:]:
+        opened.close()

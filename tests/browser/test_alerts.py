@@ -16,7 +16,7 @@ from tests.locks.events.webhooks.receiver import Receiver, receiving
 from tests.polling import until
 from tests.servers import RunningServer, running_server
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("browser_tokens")]
+pytestmark = pytest.mark.timeout(180)
 
 LOOPBACK = "127.0.0.0/8"
 
@@ -29,8 +29,8 @@ def receiver(settings) -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def server(committed: None, alice, space) -> Iterator[RunningServer]:
-    with running_server(os.environ["DATABASE_URL"], OCTO_WEBHOOK_NETWORKS=LOOPBACK) as running:
+def server(committed: None, port: int, alice, space) -> Iterator[RunningServer]:
+    with running_server(os.environ["DATABASE_URL"], port=port, OCTO_WEBHOOK_NETWORKS=LOOPBACK) as running:
         yield running
 
 

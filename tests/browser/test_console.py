@@ -9,7 +9,7 @@ from locks.models import Space
 from tests.browser.visitors import log_in
 from tests.servers import Api, RunningServer
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("dashboard")]
+pytestmark = pytest.mark.timeout(180)
 
 NOW = "/ui/blue/main/"
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.visitors import log_in
 from tests.servers import Api, RunningServer
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("dashboard")]
+pytestmark = pytest.mark.timeout(120)
 
 NOW = "/ui/blue/main/"
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("browser_documents")]
+pytestmark = pytest.mark.timeout(120)
 
 
 def test_swagger_ui_shows_the_operations(page):

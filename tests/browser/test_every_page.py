@@ -1,6 +1,6 @@
 """Every page, in both themes and at 320 px: axe-core finds no violation, nothing overflows, no error in the console.
 
-A new page is a line in PAGES.
+A new page is a line in PAGES. `make test` opens one page of each kind, `make torture` all of them.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ from tests.conftest import PASSWORD, issue
 from tests.sample_run import sample_run
 from tests.servers import RunningServer, running_server
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("every_page")]
+pytestmark = pytest.mark.timeout(300)
 
 AXE = Path(__file__).parent / "vendor" / "axe-core" / "axe.min.js"
 EVERYTHING = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
@@ -155,6 +155,12 @@ PAGES = (
     "/ui/nowhere/at-all/",
 )
 MISSING = ("/ui/nowhere/at-all/",)
+# A list, one with groups, charts, a chart in time, a table with long texts, forms, settings, and an error.
+EACH_KIND = (
+    "?group=owner&q=deploy", "names?prefix=deploy/", "contention", "timeline?prefix=deploy/&span=7d",
+    f"locks/{LONG_NAME}", "locks/deploy/api/force-release", "tokens/new", "alerts/new", "team", "/ui/overview",
+    *MISSING,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +245,11 @@ def paths(harbor: RunningServer, django_db_blocker: Any) -> list[str]:
             "layer": sample.sublead.actor.layer_id,
         }
     filled = [page.format(**values) for page in PAGES]
-    return [page if page.startswith("/") else f"/ui/harbor/production/{page}" for page in filled]
+    return [_absolute(page) for page in filled]
+
+
+def _absolute(page: str) -> str:
+    return page if page.startswith("/") else f"/ui/harbor/production/{page}"
 
 
 def create_missing(space: Space) -> str:
@@ -338,9 +348,21 @@ def in_both_themes(page: Page) -> list[str]:
     return found
 
 
+def test_axe_finds_nothing_on_a_page_of_each_kind(
+    browser: Browser, harbor: RunningServer, invitation: str, errors: list[str]
+) -> None:
+    assert set(EACH_KIND) <= set(PAGES)
+    _check([_absolute(page) for page in EACH_KIND], browser, harbor, invitation, errors)
+
+
+@pytest.mark.long
 def test_axe_finds_nothing_on_any_page_and_each_fits_into_its_window(
     browser: Browser, harbor: RunningServer, paths: list[str], invitation: str, errors: list[str]
 ) -> None:
+    _check(paths, browser, harbor, invitation, errors)
+
+
+def _check(paths: list[str], browser: Browser, harbor: RunningServer, invitation: str, errors: list[str]) -> None:
     context = browser.new_context(base_url=harbor.url, viewport=WIDE)
     context.add_cookies([{"name": "octo_theme", "value": "light", "url": harbor.url}])
     context.add_init_script(AXE.read_text())
@@ -379,7 +401,7 @@ def test_axe_finds_nothing_in_what_pages_open(browser: Browser, harbor: RunningS
     sign_in(page, "ada")
     found = []
     for opened in ("palette", "saved filters", "term"):
-        page.goto("/ui/harbor/production/")
+        page.goto("/ui/harbor/production/?q=deploy")
         if opened == "palette":
             page.keyboard.press("Control+k")
             page.keyboard.type("deploy")

@@ -10,7 +10,7 @@ from tests.browser.test_dashboard import _people, api, row, take, watch  # noqa:
 from tests.browser.visitors import log_in
 from tests.servers import Api
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("dashboard")]
+pytestmark = pytest.mark.timeout(120)
 
 NOW = "/ui/blue/main/"
 

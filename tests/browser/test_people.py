@@ -20,7 +20,7 @@ from tests.browser.visitors import sign_in
 from tests.conftest import PASSWORD, issue
 from tests.servers import RunningServer, running_server
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("people")]
+pytestmark = pytest.mark.timeout(120)
 
 NOW = "/ui/navy/main/"
 ACCOUNT = "/ui/account"

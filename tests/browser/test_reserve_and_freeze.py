@@ -10,7 +10,7 @@ from tests.browser.visitors import log_in
 from tests.conftest import issue
 from tests.servers import RunningServer
 
-pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("browser_reserve")]
+pytestmark = pytest.mark.timeout(180)
 
 NOW = "/ui/blue/main/"
 

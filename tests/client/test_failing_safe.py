@@ -5,6 +5,10 @@ import logging
 import select
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import product
 
 import pytest
 
@@ -12,38 +16,55 @@ import octo
 from octo import AsyncClient, Client, Status
 from octo.testing import FakeServer
 from tests.client.command_line import PATIENCE_SECONDS, eventually
+from tests.fault_proxy import FaultProxy
 
 # Renewed twice a second or so, and long enough for a loaded machine.
 TTL = 6
 
 
-@pytest.mark.parametrize("fault", ["maintenance", "other_json", "wrong_json", "truncated"])
-def test_only_an_answer_of_the_contract_renews(backend, proxy, name, fault):
-    with Client(proxy.url, backend.worker_token, retry_for=1) as client:
-        lease = client.acquire(name, ttl=TTL)
-        proxy.fault = fault
-        with pytest.raises(octo.LeaseUncertain), lease:
-            assert lease.lost.wait(2 * TTL)
-        assert lease.status is Status.UNCERTAIN
+def at_once(check: Callable[..., None], *cases: tuple) -> None:
+    """Each case waits for longer than a lease lasts."""
+    with ThreadPoolExecutor(len(cases)) as threads:
+        checks = {case: threads.submit(check, *case) for case in cases}
+    assert {case: done.exception() for case, done in checks.items()} == dict.fromkeys(cases)
 
 
-@pytest.mark.parametrize("fault", ["wrong_json", "other_json", "truncated", "maintenance"])
-@pytest.mark.parametrize("count", [1, 3])
-def test_a_bad_body_does_not_end_the_renewals_of_later(backend, proxy, client, name, fault, count):
-    with Client(proxy.url, backend.worker_token, retry_for=1) as behind:
-        lost = []
-        leases = [behind.acquire(f"{name}/{number}", ttl=TTL) for number in range(count)]
-        for lease in leases:
-            lease.when_lost(lost.append)
-            lease.__enter__()
-        proxy.fault = fault
-        eventually(lambda: proxy.counts[fault])
-        proxy.recover()
-        time.sleep(TTL + 1)
-        assert [lease.status for lease in leases] == [Status.HELD] * count
-        assert len(list(client.locks(prefix=f"{name}/"))) == count
-        proxy.go_down()
-        eventually(lambda: len(lost) == count)
+def test_only_an_answer_of_the_contract_renews(backend, name):
+    def check(fault: str) -> None:
+        with (
+            closing(FaultProxy(backend.server.port)) as proxy,
+            Client(proxy.url, backend.worker_token, retry_for=1) as client,
+        ):
+            lease = client.acquire(f"{name}/{fault}", ttl=TTL)
+            proxy.fault = fault
+            with pytest.raises(octo.LeaseUncertain), lease:
+                assert lease.lost.wait(2 * TTL)
+            assert lease.status is Status.UNCERTAIN
+
+    at_once(check, ("maintenance",), ("other_json",), ("wrong_json",), ("truncated",))
+
+
+def test_a_bad_body_does_not_end_the_renewals_of_later(backend, client, name):
+    def check(fault: str, count: int) -> None:
+        prefix, lost = f"{name}/{fault}/{count}/", []
+        with (
+            closing(FaultProxy(backend.server.port)) as proxy,
+            Client(proxy.url, backend.worker_token, retry_for=1) as behind,
+        ):
+            leases = [behind.acquire(f"{prefix}{number}", ttl=TTL) for number in range(count)]
+            for lease in leases:
+                lease.when_lost(lost.append)
+                lease.__enter__()
+            proxy.fault = fault
+            eventually(lambda: proxy.counts[fault])
+            proxy.recover()
+            time.sleep(TTL + 1)
+            assert [lease.status for lease in leases] == [Status.HELD] * count
+            assert len(list(client.locks(prefix=prefix))) == count
+            proxy.go_down()
+            eventually(lambda: len(lost) == count)
+
+    at_once(check, *product(("wrong_json", "other_json", "truncated", "maintenance"), (1, 3)))
 
 
 class Flaky(FakeServer):
@@ -60,15 +81,22 @@ class Flaky(FakeServer):
         return await super().handle_async_request(request)
 
 
-@pytest.mark.parametrize("problem", [KeyError("x"), RuntimeError("x"), RecursionError(), MemoryError(), SystemExit(1)])
-def test_renewing_goes_on_after_what_should_not_happen(name, problem):
-    server = Flaky()
-    with server.client() as client, client.lock(f"{name}-1", ttl=2) as lease, client.lock(f"{name}-2", ttl=2) as other:
-        server.problem = problem
-        eventually(lambda: server.raised)
-        time.sleep(3)
-        assert (lease.status, other.status) == (Status.HELD, Status.HELD)
-        assert client.inspect(f"{name}-1").fencing_token == lease.fencing_token
+def test_renewing_goes_on_after_what_should_not_happen(name):
+    def check(problem: BaseException) -> None:
+        server = Flaky()
+        with (
+            server.client() as client,
+            client.lock(f"{name}-1", ttl=2) as lease,
+            client.lock(f"{name}-2", ttl=2) as other,
+        ):
+            server.problem = problem
+            eventually(lambda: server.raised)
+            time.sleep(3)
+            assert (lease.status, other.status) == (Status.HELD, Status.HELD)
+            assert client.inspect(f"{name}-1").fencing_token == lease.fencing_token
+
+    problems = (KeyError("x"), RuntimeError("x"), RecursionError(), MemoryError(), SystemExit(1))
+    at_once(check, *((problem,) for problem in problems))
 
 
 def test_leases_of_a_cancelled_renewer_end_loudly(name, caplog):
@@ -88,17 +116,23 @@ def test_leases_of_a_cancelled_renewer_end_loudly(name, caplog):
     assert any(record.levelname == "CRITICAL" for record in caplog.records)
 
 
-@pytest.mark.parametrize("fault", ["not_found", "redirect", "bad_gateway"])
-def test_a_proxy_cannot_end_a_lease(backend, proxy, client, name, fault):
-    with Client(proxy.url, backend.worker_token) as behind, behind.lock(name, ttl=TTL) as lease:
-        proxy.fault = fault
-        eventually(lambda: proxy.counts[fault])
-        time.sleep(0.5)
-        assert lease.status is Status.HELD
-        proxy.recover()
-        time.sleep(TTL)
-        assert lease.status is Status.HELD
-        assert client.inspect(name).fencing_token == lease.fencing_token
+def test_a_proxy_cannot_end_a_lease(backend, client, name):
+    def check(fault: str) -> None:
+        with (
+            closing(FaultProxy(backend.server.port)) as proxy,
+            Client(proxy.url, backend.worker_token) as behind,
+            behind.lock(f"{name}/{fault}", ttl=TTL) as lease,
+        ):
+            proxy.fault = fault
+            eventually(lambda: proxy.counts[fault])
+            time.sleep(0.5)
+            assert lease.status is Status.HELD
+            proxy.recover()
+            time.sleep(TTL)
+            assert lease.status is Status.HELD
+            assert client.inspect(f"{name}/{fault}").fencing_token == lease.fencing_token
+
+    at_once(check, ("not_found",), ("redirect",), ("bad_gateway",))
 
 
 def test_a_session_is_not_ended_by_a_proxy_either(backend, proxy, client, name):

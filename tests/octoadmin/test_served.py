@@ -13,8 +13,6 @@ import pytest
 from octoadmin.wsgi_bridge.request_body import MAX_BODY
 from tests.servers import running_server
 
-pytestmark = pytest.mark.xdist_group("served")
-
 
 class Server:
     def __init__(self, port: int) -> None:

@@ -11,7 +11,6 @@ from tests.torture.run import Options, torture
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.xdist_group("torture")
 def test_a_recorded_history_under_faults_keeps_every_promise(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(10**6)
     kinds = (

@@ -19,7 +19,7 @@ from tests import database
 from tests.servers import RunningServer, running_server
 from tests.stand_in_provider import CLIENT_ID, CLIENT_SECRET, Provider, stand_in_provider
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("providers")]
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,6 @@ from tests.locks.queue.waiters import Workers, waits_for
 from tests.polling import until
 from tests.servers import running_server
 
-# One server for all of them; each has a name of its own.
-pytestmark = [pytest.mark.xdist_group("waiting")]
 WORKERS = 50
 
 
