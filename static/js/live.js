@@ -13,8 +13,9 @@ const canHover = matchMedia("(hover: hover)")
 const live = document.getElementById("live")
 const announcer = document.getElementById("announcer")
 
-// Opened details stay open: the server does not know of them.
-Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) => !(name === "open" && element.localName === "details")
+// Opened details stay open, and what waits for an answer stays busy: the server does not know of them.
+Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) =>
+  name !== "aria-busy" && !(name === "open" && element.localName === "details")
 
 if (live) {
   const label = live.querySelector("[data-live-mode]")

@@ -14,9 +14,7 @@ from locks.models.space import MAX_METADATA, MAX_TTL_SECONDS
 from tests.conftest import issue
 from tests.servers import running_server
 
-# Of each operation, in `make test`, with a seed that finds nothing in what is right.
-EXAMPLES, SEED = 3, "777977"
-MORE_EXAMPLES = 25
+EXAMPLES = 25
 # A session that was ended can still be looked at, and a new room has no leader yet.
 EXCLUDED_CHECKS = "use_after_free,ensure_resource_availability"
 GENEROUS = {
@@ -30,11 +28,6 @@ GENEROUS = {
 FOR_ACTORS = ("/kv", "/kv/{path}", "/runs/{run_id}/layers", "/runs/{run_id}/actors")
 
 
-@pytest.mark.timeout(300)
-def test_every_response_conforms_to_the_schema(committed, space, tmp_path):
-    _test_all_operations(space, tmp_path, "--seed", SEED, "--max-examples", str(EXAMPLES))
-
-
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_responses_to_random_requests_conform_to_the_schema(committed, space, tmp_path):
@@ -43,7 +36,7 @@ def test_responses_to_random_requests_conform_to_the_schema(committed, space, tm
     seed = os.environ.get("SCHEMATHESIS_SEED") or str(secrets.randbelow(10**6))
     print(f"SCHEMATHESIS_SEED={seed}")
     excluded = ("--exclude-checks", f"{EXCLUDED_CHECKS},positive_data_acceptance")
-    _test_all_operations(space, tmp_path, "--seed", seed, "--max-examples", str(MORE_EXAMPLES), *excluded)
+    _test_all_operations(space, tmp_path, "--seed", seed, "--max-examples", str(EXAMPLES), *excluded)
 
 
 def _test_all_operations(space: Space, tmp_path: Path, *options: str) -> None:

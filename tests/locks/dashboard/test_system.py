@@ -1,5 +1,6 @@
 """System: the health of each part, and what to do if it is not healthy."""
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -57,7 +58,7 @@ def test_members_see_what_concerns_their_locks_and_no_host(running, space, visit
         reply = visit(member).get(now_url + "system")
         content = reply.content.decode()
         assert set(checks(reply)) == {"sweep", "worker", "queue", "capacity", "retention"}
-        assert "Last heartbeat of the worker 0 s ago" in content
+        assert re.search(r"Last heartbeat of the worker \d s ago", content)
         assert "harbor-1" not in content
         assert "PostgreSQL" not in content
 

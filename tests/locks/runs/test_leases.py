@@ -196,8 +196,10 @@ def test_webhooks_and_operators_see_stored_names(lead, operator):
     lead.acquire("run:other")
     lead.acquire("layer:other")
     # Readers of the history stop before the oldest transaction that is still running, in any database of the server.
-    until(lambda: run(fan_out()) or webhook.deliveries.exists())
-    assert [delivery.lock_name for delivery in webhook.deliveries.all()] == [f"run:{lead.run_id}/other"]
+    # A webhook that was created meanwhile may begin a little earlier.
+    until(lambda: run(fan_out()) or webhook.deliveries.filter(lock_name=f"run:{lead.run_id}/other").exists())
+    delivered = {delivery.lock_name for delivery in webhook.deliveries.all()}
+    assert delivered <= {f"run:{lead.run_id}/deploy", f"run:{lead.run_id}/other"}
 
 
 def test_calls_are_counted_for_each_actor(lead, orchestrator):
