@@ -83,6 +83,7 @@ def test_an_owner_opens_in_place_and_the_filters_stay(page: Page, api: Api):  # 
     expect(page.get_by_label("Sort by")).to_have_value("silent")
 
 
+@pytest.mark.long
 def test_without_javascript_the_selection_is_a_plain_form(browser, server, api):  # noqa: F811
     for name in ("one", "two", "three"):
         take(api, name, owner="runner-7")

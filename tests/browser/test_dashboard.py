@@ -212,6 +212,7 @@ def test_the_theme_changes_at_once_and_stays(page: Page):
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
+@pytest.mark.long
 def test_without_javascript_people_read_filter_and_force(browser, server, api):
     held = take(api, "job", owner="runner-7")
     take(api, "other")
@@ -294,7 +295,10 @@ def test_the_keyboard_reaches_everything(page: Page, api: Api):
     expect(page).to_have_url(re.compile("/locks/first$"))
 
 
-@pytest.mark.parametrize(("failure", "cause"), [("abort", "cannot be reached"), ("502", "answered 502")])
+@pytest.mark.parametrize(
+    ("failure", "cause"),
+    [pytest.param("abort", "cannot be reached", marks=pytest.mark.long), ("502", "answered 502")],
+)
 def test_a_failed_request_says_so(browser, server, api, failure, cause):
     take(api, "job", owner="runner-7")
     context = browser.new_context(base_url=server.url)

@@ -187,6 +187,7 @@ def test_force_release_asks_in_the_dialog_and_continues_there(tab, ola, served, 
     assert Event.objects.get(kind="force_released", actor_id=ola.pk).reason == "its host is gone"
 
 
+@pytest.mark.long
 def test_without_javascript_it_asks_on_a_page_and_continues(tab, ola, served, space):
     api = served.api(issue(space, f"plain worker of {ola.username}", *PRESETS["worker"]))
     assert api.call("POST", "/locks/plain/acquire", {"ttl_seconds": 300, "owner": "runner-9"}).status == 200
@@ -213,6 +214,7 @@ def test_a_session_that_is_ended_elsewhere_ends_at_once(tab, ola):
     expect(there.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
+@pytest.mark.long
 def test_the_account_page_fits_a_small_screen(tab, ola):
     page = tab(viewport={"width": 320, "height": 700})
     sign_in(page, ola.username, ACCOUNT)

@@ -186,6 +186,7 @@ def posted(page: Page, fixtures: Fixtures) -> dict[str, Any]:
 
 
 @pytest.mark.django_db
+@pytest.mark.timeout(180)
 def test_role_by_page(browsers, blue_fixtures, red_fixtures):
     parameters = {pattern.name: set(pattern.pattern.converters) for _, pattern in walk(get_resolver().url_patterns)}
     wrong = {}

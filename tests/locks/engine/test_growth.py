@@ -82,6 +82,7 @@ def assert_the_same(few: dict[str, float], many: dict[str, float]) -> None:
     assert sum(many.values()) < 1.5 * sum(few.values()), (few, many)
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_locks_cost_no_more_than_a_hundred(engine, space):
     hold(space.pk, FEW)
     vacuum()
@@ -91,6 +92,7 @@ def test_a_hundred_thousand_locks_cost_no_more_than_a_hundred(engine, space):
     assert_the_same(few, costs(engine, MANY))
 
 
+@pytest.mark.long
 def test_a_page_of_a_hundred_thousand_locks_is_one_index_scan(engine, space):
     hold(space.pk, MANY)
     leave_idle(space.pk, 20_000)
