@@ -198,7 +198,8 @@ def test_a_request_is_repeated_until_its_time_is_over(time):
     began = time.now
     with pytest.raises(errors.Unavailable):
         run(send_with_retry(Request("GET", "/x"), lambda body: body, retry_for=30), time, *[unavailable] * 100)
-    assert 25 < time.now - began <= 30
+    # The last request is sent in time, and each takes a hundredth of a second.
+    assert 25 < time.now - began < 30.02
 
 
 def test_what_must_not_be_sent_twice_is_not(time):
