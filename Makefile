@@ -114,8 +114,7 @@ docs: $(VENV)/.development
 # The long tests, then recorded histories under faults, on the loopback interface, for MINUTES (5), by SEED (random); see
 # docs/reliability.md.
 torture: $(VENV)/.development
-	@$(MAKE) --no-print-directory tests TESTS=long
-	@$(BIN)/python -m tests.torture
+	@$(MAKE) --no-print-directory tests TESTS=long; long=$$?; $(BIN)/python -m tests.torture && exit $$long
 
 # Both wheels, the server's with the documentation, the locked dependencies with their hashes, and a bill of materials of each wheel (CycloneDX).
 DIST ?= dist

@@ -81,7 +81,8 @@ class WaitQueue:
         self._is_closed = False
         self._connection = SharedConnection(purpose="wait queue", lock_timeout=LOCK_TIMEOUT)
         self._worker = QueueWorker(
-            self.server_id, waiting=lambda: set(self._waiters), deliver=self._deliver, mark_lost=self._mark_lost,
+            self.server_id, is_needed=lambda: bool(self._arrivals or self._joining or self._waiters),
+            waiting=lambda: set(self._waiters), deliver=self._deliver, mark_lost=self._mark_lost,
             on_tick=self._return_unclaimed_leases,
         )  # fmt: skip
 

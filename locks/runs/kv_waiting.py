@@ -6,19 +6,14 @@ began before the request waited, tokens that were revoked, and works where notif
 """
 
 import asyncio
-import contextlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import psycopg
-import structlog
-
-from locks.engine.async_connection import connect
-from locks.engine.execution import Unavailable
 from locks.engine.verdicts import Verdict
 from locks.metrics import store_waiting
+from locks.queue.on_demand_task import OnDemandTask
 from locks.queue.shared_connection import SharedConnection
 from locks.queue.wait_queue import ClientDisconnected, ShuttingDown
 from locks.runs import kv
@@ -29,11 +24,7 @@ POLL_SECONDS = 1.0
 MARK_SECONDS = 30
 MAX_BATCH_SIZE = 200
 MAX_WAITING = 20_000
-# It keeps running for a while without waiters, so that the next one finds its connections open.
-IDLE_SECONDS = 10.0
 _ID_LENGTH = 36
-
-_log = structlog.stdlib.get_logger(__name__)
 
 
 class TooManyWaiting(Exception):
@@ -54,9 +45,11 @@ class KvWaiters:
         self._by_path: dict[tuple[UUID, str], set[PendingRead]] = {}
         self._to_check: dict[PendingRead, None] = {}
         self._marked_until: dict[UUID, float] = {}
-        self._woken = asyncio.Event()
         self._connection = SharedConnection(purpose="store waiters", lock_timeout="2s")
-        self._task: asyncio.Task[None] | None = None
+        self._task = OnDemandTask(
+            purpose="store waiters", interval=POLL_SECONDS, tick=self._tick, is_needed=lambda: bool(self._by_path),
+            channel=CHANNEL, on_notification=self._notified, connection=self._connection,
+        )  # fmt: skip
         self._is_closed = False
         self._count = 0
 
@@ -108,11 +101,7 @@ class KvWaiters:
         for pending in self._pending():
             if not pending.result.done():
                 pending.result.set_exception(ShuttingDown())
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        await self._connection.close()
+        await self._task.stop()
 
     def _pending(self) -> list[PendingRead]:
         return [pending for waiting in self._by_path.values() for pending in waiting]
@@ -121,34 +110,14 @@ class KvWaiters:
         if not pending:
             return
         self._to_check.update(dict.fromkeys(pending))
-        self._woken.set()
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
+        self._task.wake()
+        self._task.ensure_running()
 
-    async def _run(self) -> None:
-        listener = asyncio.create_task(self._listen())
-        loop = asyncio.get_running_loop()
-        next_poll = last_needed = loop.time()
-        try:
-            while loop.time() - last_needed < IDLE_SECONDS:
-                if self._by_path:
-                    last_needed = loop.time()
-                self._woken.clear()
-                if loop.time() >= next_poll:
-                    next_poll = loop.time() + POLL_SECONDS
-                    self._to_check.update(dict.fromkeys(self._pending()))
-                try:
-                    await self._mark()
-                    await self._check()
-                except Unavailable as error:
-                    _log.warning("the store's waiters cannot reach the database", error=str(error).strip())
-                except Exception:
-                    _log.exception("the check of waiting reads failed")
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._woken.wait(), max(next_poll - loop.time(), 0.001))
-        finally:
-            listener.cancel()
-            await asyncio.shield(self._connection.close())
+    async def _tick(self, *, is_due: bool) -> None:
+        if is_due:
+            self._to_check.update(dict.fromkeys(self._pending()))
+        await self._mark()
+        await self._check()
 
     async def _mark(self) -> None:
         """Before the entries are read: a write that the read does not see, and that begins later, notifies."""
@@ -169,17 +138,6 @@ class KvWaiters:
             for pending, row in zip(batch, rows, strict=True):
                 if row.verdict != Verdict.UNKNOWN and not pending.result.done():
                     pending.result.set_result(row)
-
-    async def _listen(self) -> None:
-        while True:
-            try:
-                async with await connect(purpose="store listener") as connection:
-                    await connection.execute(f"LISTEN {CHANNEL}".encode())
-                    async for notification in connection.notifies():
-                        self._notified(notification.payload)
-            except (psycopg.Error, OSError) as error:
-                _log.warning("the store's waiters get no notifications and poll", error=str(error).strip())
-            await asyncio.sleep(1)
 
     def _notified(self, payload: str) -> None:
         """The layer and the path; without a path, an actor of the layer has ended."""

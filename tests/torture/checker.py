@@ -23,6 +23,9 @@ ROUNDING = 0.002
 COMMIT_SECONDS = 0.1
 # A waiter whose server process stalls is passed over, and heartbeats of a process resume some time after a fault.
 ABSENT_SECONDS = 10.0
+# How long a name may stay free while a request waits for it: twice what a waiter that has disappeared may cost, and a
+# process that is slow without a fault.
+IDLE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ def check(history: History) -> list[Violation]:
         found += _NameChecker(name, ops, sessions, clock).check()
     found += _check_audit(history)
     found += _check_queue(history)
+    found += _check_idle(history)
     found += _check_watches(history.events, history.delivered)
 
     def report_store(path: str, what: str, op: KvOp) -> None:
@@ -377,12 +381,42 @@ def _check_queue(history: History) -> list[Violation]:
     return found
 
 
+def _check_idle(history: History) -> list[Violation]:
+    """A name does not stay free while a request waits for it, whether or not the request gets it in the end. Stalls
+    count: a process that stops serving its waiters without a fault is what this finds."""
+    quiet = _Quiet(history, stalls=False)
+    free: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    last: dict[str, Event] = {}
+    waits: list[tuple[str, float, float]] = []
+    for event in sorted(history.events, key=lambda event: event.id):
+        before = last.get(event.name)
+        last[event.name] = event
+        if event.kind != "acquired":
+            continue
+        if before is not None and event.at - before.at > IDLE_SECONDS:
+            free[event.name].append((before.at, event.at))
+        if event.place is not None:
+            waits.append((event.name, event.place, event.at))
+    for name, event in last.items():
+        if event.kind != "acquired":
+            free[name].append((event.at, math.inf))
+    waits += [(op.name, op.invoked, op.returned) for op in history.ops if op.waits and op.outcome == "none"]
+    found = []
+    for name, began, ended in waits:
+        if ended - began <= IDLE_SECONDS or not quiet.during(began, ended):
+            continue
+        for freed, taken in free[name]:
+            if (idle := min(taken, ended) - max(freed, began)) > IDLE_SECONDS:
+                found.append(Violation("idle", name, f"free for {idle:.1f} s while a request waited", began, ended))
+    return found
+
+
 class _Quiet:
     """Away from faults, and from times in which a server process gave no sign of life."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, *, stalls: bool = True) -> None:
         spans = [(fault.began - 1, fault.ended + ABSENT_SECONDS) for fault in history.faults]
-        self._spans = sorted([*spans, *history.stalls])
+        self._spans = sorted([*spans, *(history.stalls if stalls else ())])
         self._last_ends = list(itertools.accumulate((end for _, end in self._spans), max))
 
     def during(self, begin: float, end: float) -> bool:

@@ -80,6 +80,19 @@ def overtaken(history):
     history.ops = [one for one in history.ops if not (one.verb == "renew" and one.lease_id == "b")]
 
 
+def idle(history):
+    """B waits on after A has released, and is served late."""
+    for one in history.events[2:]:
+        one.at += 6
+    history.stalls.append((2.5, 20.0))
+
+
+def timed_out(history):
+    """Nothing gets the name after C, whose lease has ended, until this wait is over."""
+    history.events.append(event(6, "expired", 30, 9.25))
+    history.ops.append(op("acquire", 9.5, 15.5, "none", request_id="r-d", waits=True))
+
+
 VIOLATIONS = {
     "fencing: one token twice": ("fencing", change(6, fencing_token=20)),
     "fencing: it falls": ("fencing", change(6, fencing_token=5)),
@@ -99,6 +112,8 @@ VIOLATIONS = {
     ),
     "audit: two ends": ("audit", change_events(lambda events: events.append(event(9, "expired", 10, 3.0)))),
     "order: a later request is served first": ("order", overtaken),
+    "idle: a waiter is served late": ("idle", idle),
+    "idle: a waiter is not served": ("idle", timed_out),
     "watch: an event is missing": ("watch", change_delivered(lambda delivered: delivered.pop(1))),
     "watch: an event comes twice": ("watch", change_delivered(lambda delivered: delivered.append(delivered[1]))),
     "watch: another order": ("watch", change_delivered(lambda delivered: delivered.insert(0, delivered.pop(1)))),

@@ -20,7 +20,7 @@ from locks.engine.execution import Unavailable, run
 from locks.engine.operations import acquire, release
 from locks.events.history.verification import verify
 from locks.models import Event, Lock
-from locks.queue import shared_connection
+from locks.queue import on_demand_task, shared_connection
 from locks.queue import wait_queue as wait_queue_module
 from locks.queue.wait_queue import ClientDisconnected, ShuttingDown, WaitQueue
 from tests import database
@@ -426,3 +426,26 @@ def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
             connection.close()
 
     return run
+
+
+def test_a_request_is_served_also_if_it_comes_when_the_background_task_is_about_to_end(
+    request_for, hold_lock, queued_owners, monkeypatch
+):
+    """The task ends some time after the last request; each of these comes at another moment around that."""
+    monkeypatch.setattr(on_demand_task, "IDLE_SECONDS", 0.25)
+    locks = [(f"job-{number}", hold_lock(f"job-{number}")) for number in range(12)]
+
+    async def scenario(queue: WaitQueue) -> None:
+        for number, (name, release_lock) in enumerate(locks):
+            await asyncio.sleep(0.05 * number)
+            waiting = asyncio.create_task(
+                queue.acquire(request_for(name), wait_seconds=MAX_WAIT, disconnected=connected())
+            )
+            await async_until(queued_owners)
+            await asyncio.to_thread(in_thread(release_lock))
+            served = await waiting
+            assert served.result.verdict == "acquired"
+            # Otherwise it found the lock free when its time was up.
+            assert served.waited_ms < 1000 * MAX_WAIT
+
+    with_queue(scenario)
