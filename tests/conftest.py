@@ -4,12 +4,12 @@ Alice is an admin of team Blue, Olga an operator, Victor a viewer; Bob is an adm
 sees nothing of Blue; Root is a superuser.
 """
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import override_settings
 from hypothesis import settings as hypothesis_settings
 
 from locks.models import Membership, Role, Space, Team, User
@@ -18,7 +18,7 @@ from locks.services import tokens
 from locks.services.audit import Actor
 from locks.system_state.db_health import drop_dead_connection
 from tests import database
-from tests.servers import RunningServer, running_server
+from tests.servers import RunningServer, SharedServers
 
 hypothesis_settings.register_profile("octoadmin", deadline=None, print_blob=True)
 hypothesis_settings.load_profile("octoadmin")
@@ -43,14 +43,25 @@ def django_db_setup() -> None:
     """The plugin tests.database has created the database of this worker."""
 
 
+@pytest.fixture(scope="session")
+def shared_servers() -> Iterator[SharedServers]:
+    shared = SharedServers()
+    yield shared
+    shared.kill()
+
+
 @pytest.fixture
-def committed(django_db_setup: None, django_db_blocker: pytest.FixtureRequest) -> Iterator[None]:
+def committed(
+    django_db_setup: None, django_db_blocker: pytest.FixtureRequest, shared_servers: SharedServers
+) -> Iterator[None]:
     """For tests whose threads and processes must see each other's commits: no wrapping transaction; the database is
     cleaned afterwards."""
     with django_db_blocker.unblock():
         yield
         connection.close()
-        database.clean(connection.settings_dict["NAME"])
+        if not database.clean(connection.settings_dict["NAME"]):
+            # They may remember rows whose ids are given out again.
+            shared_servers.kill()
 
 
 @pytest.fixture(autouse=True)
@@ -59,15 +70,12 @@ def _no_dead_connection() -> None:
     drop_dead_connection()
 
 
-@pytest.fixture(autouse=True)
-def _fast_password_hashes(settings: pytest.FixtureRequest) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
-@pytest.fixture(autouse=True)
-def _static_files_on_demand(settings: pytest.FixtureRequest) -> None:
-    """Otherwise the handler of each test client would scan all static files."""
-    settings.WHITENOISE_AUTOREFRESH = True
+@pytest.fixture(autouse=True, scope="session")
+def _fast_settings() -> Iterator[None]:
+    """Cheap password hashes; and without autorefresh the handler of each test client would scan all static files."""
+    hashers = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    with override_settings(PASSWORD_HASHERS=hashers, WHITENOISE_AUTOREFRESH=True):
+        yield
 
 
 def _create_user(name: str, *, team: Team | None = None, role: Role | None = None, superuser: bool = False) -> User:
@@ -141,7 +149,7 @@ def operator_token(space: Space) -> str:
 
 
 @pytest.fixture
-def server(committed: None) -> Iterator[RunningServer]:
+def server(committed: None, shared_servers: SharedServers) -> Iterator[RunningServer]:
     """A real server process on the database of the test."""
-    with running_server(os.environ["DATABASE_URL"]) as running:
+    with shared_servers.used() as running:
         yield running

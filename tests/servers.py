@@ -92,9 +92,12 @@ class RunningServer:
 
     def start(self) -> None:
         self.launch()
+        self.wait_serving()
+
+    def wait_serving(self) -> None:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
-            assert self.process.poll() is None, "the server has stopped"
+            assert self.is_running, "the server has stopped"
             try:
                 with closing(Api(self.port)) as api:
                     if api.call("GET", "/health").status == 200 and self._is_listening():
@@ -130,22 +133,34 @@ class RunningServer:
                 cwd=PROJECT_DIR, env=self._environment(), process_group=0, stdout=log, stderr=log,
             )  # fmt: skip
 
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """To its worker processes too."""
+        if self.is_running:
+            os.killpg(self.process.pid, number)
+
     def kill(self) -> None:
-        """Without a shutdown, and with its worker processes, as a power cut would."""
-        assert self.process is not None
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """Without a shutdown, as a power cut would."""
+        self.signal(signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> None:
-        for api in self.clients:
-            api.close()
-        if self.process is None or self.process.poll() is not None:
+        self.close_clients()
+        if not self.is_running:
             return
         self.process.terminate()
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
             self.kill()
+
+    def close_clients(self) -> None:
+        for api in self.clients:
+            api.close()
+        self.clients.clear()
 
     def api(self, token: str | None = None) -> Api:
         """Closed when the server is stopped."""
@@ -162,3 +177,37 @@ def running_server(database_url: str, *, port: int | None = None, **environment:
         yield server
     finally:
         server.stop()
+
+
+class SharedServers:
+    """One server for many tests, started when the first one needs it; another for each set of settings. Between tests
+    its process is stopped, so that those which do not use it never find a row that it has written."""
+
+    def __init__(self) -> None:
+        self._servers: dict[frozenset[tuple[str, str]], RunningServer] = {}
+
+    def get(self, **environment: str) -> RunningServer:
+        """Which may not run, but has its port."""
+        settings = frozenset(environment.items())
+        if settings not in self._servers:
+            self._servers[settings] = RunningServer(os.environ["DATABASE_URL"], environment)
+        return self._servers[settings]
+
+    @contextmanager
+    def used(self, **environment: str) -> Iterator[RunningServer]:
+        server = self.get(**environment)
+        if server.is_running:
+            server.signal(signal.SIGCONT)
+            server.wait_serving()
+        else:
+            server.start()
+        try:
+            yield server
+        finally:
+            server.close_clients()
+            server.signal(signal.SIGSTOP)
+
+    def kill(self) -> None:
+        for server in self._servers.values():
+            if server.is_running:
+                server.kill()

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser import chromium
-from tests.servers import RunningServer, free_port, running_server
+from tests.servers import RunningServer, SharedServers
 
 # The machine may be busy.
 expect.set_options(timeout=20_000)
@@ -27,15 +27,8 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def port() -> int:
-    """The servers of a module, one after the other, have one address, and so can the browser's context."""
-    return free_port()
-
-
-@pytest.fixture
-def server(committed: None, port: int) -> Iterator[RunningServer]:
-    with running_server(os.environ["DATABASE_URL"], port=port) as running:
-        yield running
+def port(shared_servers: SharedServers) -> int:
+    return shared_servers.get().port
 
 
 @pytest.fixture(scope="module")

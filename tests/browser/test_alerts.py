@@ -1,6 +1,5 @@
 """An alert rule in a real browser: created, and tested against a receiver on loopback, with its result on the page."""
 
-import os
 from collections.abc import Iterator
 from ipaddress import ip_network
 
@@ -14,7 +13,7 @@ from locks.models import Delivery
 from tests.browser.visitors import log_in
 from tests.locks.events.webhooks.receiver import Receiver, receiving
 from tests.polling import until
-from tests.servers import RunningServer, running_server
+from tests.servers import RunningServer, SharedServers
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -28,9 +27,14 @@ def receiver(settings) -> Iterator[Receiver]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def port(shared_servers: SharedServers) -> int:
+    return shared_servers.get(OCTO_WEBHOOK_NETWORKS=LOOPBACK).port
+
+
 @pytest.fixture
-def server(committed: None, port: int, alice, space) -> Iterator[RunningServer]:
-    with running_server(os.environ["DATABASE_URL"], port=port, OCTO_WEBHOOK_NETWORKS=LOOPBACK) as running:
+def server(committed: None, shared_servers: SharedServers, alice, space) -> Iterator[RunningServer]:
+    with shared_servers.used(OCTO_WEBHOOK_NETWORKS=LOOPBACK) as running:
         yield running
 
 

@@ -93,5 +93,6 @@ def _others_are_connected() -> bool:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            " AND usename = current_user"
         )
         return cursor.fetchone()[0] > 0

@@ -1,5 +1,6 @@
 """The forms of the account page."""
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from zoneinfo import available_timezones
 
@@ -16,7 +17,9 @@ else:
     UserForm = forms.ModelForm
 
 
+@cache
 def _time_zones() -> list[tuple[str, str]]:
+    """Read once: that opens the file of every zone."""
     zones = sorted(available_timezones() - {"UTC", "Factory", "localtime"})
     return [("UTC", "UTC"), *((zone, zone.replace("_", " ")) for zone in zones)]
 

@@ -1,7 +1,6 @@
 """The API of a real server process, over real connections."""
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -12,7 +11,7 @@ import pytest
 
 from locks.models import Event
 from tests.conftest import issue
-from tests.servers import RunningServer, running_server
+from tests.servers import RunningServer, SharedServers
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -26,9 +25,9 @@ curl -X POST https://api.octostore.io/locks/issue-1842/acquire \
 
 
 @pytest.fixture(params=[{}, {"OCTO_BATCHING": "0"}], ids=["fast path", "django"])
-def server(request: pytest.FixtureRequest, committed: None) -> Iterator[RunningServer]:
+def server(request: pytest.FixtureRequest, committed: None, shared_servers: SharedServers) -> Iterator[RunningServer]:
     """With the fast path, and with Django alone."""
-    with running_server(os.environ["DATABASE_URL"], **request.param) as running:
+    with shared_servers.used(**request.param) as running:
         yield running
 
 

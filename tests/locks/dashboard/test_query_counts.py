@@ -5,6 +5,9 @@ from django.http import QueryDict
 
 from locks.dashboard.bulk_release.selection import selection
 from locks.dashboard.owners.queries import OwnersFilters, owners
+from locks.engine import requests
+from locks.engine.execution import run
+from locks.engine.operations import acquire, release
 from locks.models import Transport
 from locks.services import bulk_release, webhooks
 from locks.services.alerts.rules import RuleValues
@@ -19,10 +22,10 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def busy(worker):
-    for number in range(51):
-        worker.takes(f"job-{number}", metadata=f"n={number}")
-        held = worker.takes(f"done-{number}")
-        worker.gives_back(f"done-{number}", held.lease_id)
+    names = [f"{kind}-{number}" for number in range(51) for kind in ("job", "done")]
+    taken = run(acquire([requests.Acquire(digest=worker.digest, name=name, metadata=f"n={name}") for name in names]))
+    done = [lease for lease in taken if lease.name.startswith("done-")]
+    run(release([requests.Release(digest=worker.digest, name=lease.name, lease_id=lease.lease_id) for lease in done]))
 
 
 @pytest.fixture

@@ -1,15 +1,19 @@
 """A waiting acquire gets the same response from the fast path and from Django, and is counted when it ends."""
 
+import os
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from locks.models import Space
 from locks.services import freezes
 from locks.services.audit import Actor
 from tests.polling import until
-from tests.servers import Response, RunningServer
+from tests.servers import Response, RunningServer, running_server
 
 # The fast path leaves requests with a query string to Django.
 QUERY = {"batched": "", "django": "?plain=no"}
@@ -19,6 +23,13 @@ MASKS = (
     (rb'("(?:fencing_token|renew_after_ms|retry_after_ms|waited_ms)":)\d+', rb"\1a number"),
     (rb"(batched|django)-", b"one-"),
 )
+
+
+@pytest.fixture
+def server(committed: None) -> Iterator[RunningServer]:
+    """Of its own: what it has counted is compared."""
+    with running_server(os.environ["DATABASE_URL"]) as running:
+        yield running
 
 
 def masked(answer: Response) -> tuple[int, dict[str, str], bytes]:
