@@ -4,8 +4,10 @@ Settings are read once, at import, from the environment of the tests, or of the 
 Those of PER_SERVER can differ from them: they are read at start, or applied by `_apply`.
 """
 
+import ctypes
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,6 +21,7 @@ PER_SERVER = {
     "HOST", "PORT", "LOG_LEVEL", "LOG_FORMAT", "DATABASE_URL", "OCTO_BATCHING", "OCTO_REQUESTS_PER_SECOND",
     "OCTO_FAILED_AUTHENTICATIONS_PER_MINUTE", "OCTO_PUBLIC_ELECTIONS", "OCTO_WEBHOOK_NETWORKS", "OCTO_DATABASE_SECONDS",
 }  # fmt: skip
+PR_SET_PDEATHSIG = 1
 # Of every server of the tests.
 ALWAYS = {"OCTO_WORKERS": "1"}
 _context = multiprocessing.get_context("forkserver")
@@ -59,16 +62,23 @@ def fork_server(environment: Mapping[str, str], log: Path | None) -> ForkedServe
     """None if its other settings differ from the preloaded ones."""
     if not _preloaded:
         preloaded = os.environ | ALWAYS if "SECRET_KEY" in os.environ else environment
-        _context.set_forkserver_preload(["octoadmin.run.server", "octoadmin.asgi"])
+        _context.set_forkserver_preload(["tests.forkserver_preload", "octoadmin.run.server", "octoadmin.asgi"])
         with mock.patch.dict(os.environ, preloaded):
             forkserver.ensure_running()
         _preloaded.update(_settings(preloaded))
     return ForkedServer(environment, log) if _settings(environment) == _preloaded else None
 
 
+def end_with_parent() -> None:
+    """Also if the parent is killed. Linux only."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _serve(environment: dict[str, str], log: Path | None) -> None:
     from octoadmin.run import server
 
+    end_with_parent()
     os.setpgid(0, 0)
     if log is not None:
         with log.open("ab") as opened:
