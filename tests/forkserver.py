@@ -1,16 +1,19 @@
-"""Server processes that start fast: forked from a process that has imported all modules and served no request.
+"""Processes that start fast, servers and command lines: forked from a process that has imported all modules and served
+no request.
 
-Settings are read once, at import, from the environment of the tests, or of the first server where that has no settings.
-Those of PER_SERVER can differ from them: they are read at start, or applied by `_apply`.
+Settings of servers are read once, at import, from the environment of the tests, or of the first server where that has
+no settings. Those of PER_SERVER can differ from them: they are read at start, or applied by `_apply`.
 """
 
 import ctypes
+import logging
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
 from unittest import mock
@@ -60,19 +63,57 @@ class ForkedServer:
 
 def fork_server(environment: Mapping[str, str], log: Path | None) -> ForkedServer | None:
     """None if its other settings differ from the preloaded ones."""
+    _ensure_running(environment)
+    return ForkedServer(environment, log) if _settings(environment) == _preloaded else None
+
+
+def run_forked(
+    command: Callable[[list[str]], int], words: Sequence[str], *, environment: Mapping[str, str], directory: Path,
+    timeout: float,
+) -> "subprocess.CompletedProcess[str]":  # fmt: skip
+    """As `subprocess.run` would, without input."""
+    _ensure_running(os.environ)
+    with tempfile.TemporaryDirectory() as outputs:
+        paths = [Path(outputs) / name for name in ("stdout", "stderr")]
+        process = _context.Process(target=_run_command, args=(command, [*words], {**environment}, directory, *paths))
+        process.start()
+        process.join(timeout)
+        if process.exitcode is None:
+            process.kill()
+            raise subprocess.TimeoutExpired(words, timeout)
+        return subprocess.CompletedProcess(words, process.exitcode, *(path.read_text() for path in paths))
+
+
+def _ensure_running(environment: Mapping[str, str]) -> None:
     if not _preloaded:
         preloaded = os.environ | ALWAYS if "SECRET_KEY" in os.environ else environment
         _context.set_forkserver_preload(["tests.forkserver_preload", "octoadmin.run.server", "octoadmin.asgi"])
         with mock.patch.dict(os.environ, preloaded):
             forkserver.ensure_running()
         _preloaded.update(_settings(preloaded))
-    return ForkedServer(environment, log) if _settings(environment) == _preloaded else None
 
 
 def end_with_parent() -> None:
     """Also if the parent is killed. Linux only."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _run_command(
+    command: Callable[[list[str]], int], words: list[str], environment: dict[str, str], directory: Path, stdout: Path,
+    stderr: Path,
+) -> None:  # fmt: skip
+    os.chdir(directory)
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, path in enumerate((Path(os.devnull), stdout, stderr)):
+        opened = os.open(path, os.O_RDWR | os.O_CREAT)
+        os.dup2(opened, number)
+        os.close(opened)
+    # As in a new process.
+    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    logging.getLogger().handlers.clear()
+    sys.exit(command(words))
 
 
 def _serve(environment: dict[str, str], log: Path | None) -> None:

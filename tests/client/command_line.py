@@ -11,6 +11,8 @@ from typing import Any
 
 import psutil
 
+from octo.cli.main import main
+from tests.forkserver import run_forked
 from tests.polling import TIMEOUT_SECONDS as PATIENCE_SECONDS
 from tests.polling import until as eventually
 
@@ -28,10 +30,9 @@ class CommandLine:
     started: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     def run(self, *words: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*OCTO, *words], env=self._environment(environment), cwd=self.directory,
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS,
-        )  # fmt: skip
+        return run_forked(
+            main, words, environment=self._environment(environment), directory=self.directory, timeout=PATIENCE_SECONDS
+        )
 
     def json(self, *words: str, **environment: str) -> Any:
         """The content of the envelope."""
