@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
+import psycopg
+
 from tests.clusters import create_space
 from tests.locks.events.webhooks.receiver import Receiver, receiving
 from tests.polling import until
@@ -126,6 +128,7 @@ def drill(directory: Path, *, first_port: int, rounds: int, faults: list[str]) -
                 _one_fault(stack, load, receiver, name, number=number + 1)
         load.stop()
         load.check_held()
+        _check_deliveries(stack.url, load, receiver)
         _check_history(stack.url, load)
         if any(server.process is None or server.process.poll() is not None for server in servers):
             load.violations.append("a server has stopped")
@@ -140,13 +143,12 @@ def drill(directory: Path, *, first_port: int, rounds: int, faults: list[str]) -
 def _one_fault(stack: Stack, load: Load, receiver: Receiver, name: str, *, number: int) -> None:
     stack.wait_complete()
     before = time.monotonic()
-    seen = {kind: load.counts[kind] for kind in ("turns", "watched acquired")}
     FAULTS[name](stack)
     stack.wait_complete()
     # Waiting requests, watches and webhooks go on: each has something new after the fault.
-    delivered = len(receiver.at("/hook"))
+    seen = _progress(load, receiver)
     until(
-        lambda: len(receiver.at("/hook")) > delivered and all(load.counts[kind] > seen[kind] for kind in seen),
+        lambda: all(now > earlier for now, earlier in zip(_progress(load, receiver), seen, strict=True)),
         f"everything goes on after: {name}; {load.counts}",
         timeout=120,
     )
@@ -155,6 +157,10 @@ def _one_fault(stack: Stack, load: Load, receiver: Receiver, name: str, *, numbe
         load.violations.append(f"{name}: {outage:.1f} s without a success")
     print(f"round {number}: {name}: longest time without a success {outage:.1f} s, {len(load.violations)} violations")
     sys.stdout.flush()
+
+
+def _progress(load: Load, receiver: Receiver) -> list[int]:
+    return [load.counts["turns"], load.counts["watched acquired"], len(receiver.at("/hook"))]
 
 
 def _longest_gap(times: list[float]) -> float:
@@ -176,6 +182,23 @@ def _start_worker(url: str, settings: dict[str, str], *, log: Path) -> "subproce
             [sys.executable, "-m", "octoadmin.run.worker"],
             cwd=PROJECT_DIR, env=environment, stdout=output, stderr=output,
         )  # fmt: skip
+
+
+def _check_deliveries(url: str, load: Load, receiver: Receiver) -> None:
+    """Every event of the names that the webhook asks for was delivered."""
+    with psycopg.connect(url) as connection:
+        events = connection.execute("SELECT id::text FROM octo_event WHERE starts_with(lock_name, 'shared/')")
+        wanted = {event_id for (event_id,) in events}
+
+    def missing() -> set[str]:
+        return wanted - {delivery.headers["X-OctoStore-Event-Id"] for delivery in receiver.at("/hook")}
+
+    try:
+        until(lambda: not missing(), timeout=120)
+    except AssertionError:
+        load.violations.append(f"{len(missing())} of {len(wanted)} events were not delivered to the webhook")
+    resets = sum(delivery.json["event"] == "reset" for delivery in receiver.at("/hook"))
+    print(f"events delivered: {len(wanted - missing())} of {len(wanted)}; resets of the webhook: {resets}")
 
 
 def _check_history(url: str, load: Load) -> None:
