@@ -25,8 +25,14 @@ cursor AS MATERIALIZED (
 horizon AS MATERIALIZED (
     SELECT
         cursor.start, cursor.timeline,
+        -- From the next event on: a dump may have been loaded into a server that is billions of transactions ahead.
         least(
-            pg_snapshot_xmin(pg_current_snapshot())::text::bigint, cursor.start::text::bigint + $1::bigint
+            pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+            (
+                SELECT commit_position::text::bigint FROM octo_event
+                WHERE commit_position >= cursor.start
+                ORDER BY commit_position LIMIT 1
+            ) + $1::bigint
         )::text::xid8 AS stop_before
     FROM cursor
 ),

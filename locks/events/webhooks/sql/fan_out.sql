@@ -40,9 +40,22 @@ webhook AS MATERIALIZED (
 reader AS MATERIALIZED (
     SELECT
         webhook.*,
-        -- Stop before the oldest transaction in progress: see stream/sql/transitions.sql.
-        least(pg_snapshot_xmin(pg_current_snapshot())::text::bigint, webhook.start + $2::bigint) AS stop_before
+        -- Stop before the oldest transaction in progress: see stream/sql/transitions.sql. With a backlog, count from the next
+        -- event: a dump may have been loaded into a server that is billions of transactions ahead.
+        CASE
+            WHEN horizon.xmin <= webhook.start + $2::bigint THEN horizon.xmin
+            ELSE least(
+                horizon.xmin,
+                (
+                    SELECT commit_position::text::bigint FROM octo_event
+                    WHERE commit_position >= webhook.start::text::xid8
+                    ORDER BY commit_position LIMIT 1
+                ) + $2::bigint
+            )
+        END AS stop_before,
+        horizon.xmin
     FROM webhook
+    CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS xmin) AS horizon
     WHERE (
         SELECT count(*) FROM (
             SELECT FROM octo_delivery
@@ -133,7 +146,7 @@ created_message AS (
 ),
 result AS (
     SELECT
-        reader.id, reader.timeline, reader.start, reader.stop_before, count(event.id) AS events,
+        reader.id, reader.timeline, reader.start, reader.stop_before, reader.xmin, count(event.id) AS events,
         reader.cursor_timeline IS DISTINCT FROM reader.timeline AS is_other_timeline,
         CASE
             WHEN count(event.id) = $1::int THEN max(event.commit_position::text::bigint)
@@ -141,7 +154,7 @@ result AS (
         END AS position
     FROM reader
     LEFT JOIN event ON event.webhook_id = reader.id
-    GROUP BY reader.id, reader.cursor_timeline, reader.timeline, reader.start, reader.stop_before
+    GROUP BY reader.id, reader.cursor_timeline, reader.timeline, reader.start, reader.stop_before, reader.xmin
 ),
 moved_cursor AS (
     UPDATE octo_webhook SET
@@ -160,5 +173,5 @@ moved_cursor AS (
 )
 SELECT
     (coalesce(sum(events), 0) + (SELECT count(*) FROM reset))::int AS created,
-    coalesce(bool_or(events = $1::int OR stop_before = start + $2::bigint), false) AS more
+    coalesce(bool_or(events = $1::int OR stop_before < xmin), false) AS more
 FROM result
