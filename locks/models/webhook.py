@@ -67,8 +67,8 @@ class Delivery(models.Model):
     # The event, or null for a message of an alert rule, which is about `content`.
     event_id = models.BigIntegerField(null=True)
     kind = models.TextField()
-    # Empty for all messages of a rule, so that they are sent in order as the events of one name are. Empty for a `reset`,
-    # too: later events of all names wait for it.
+    # Empty for all messages of a rule, so that they are sent in order as the events of one name are. Empty for a
+    # `reset`, too: later events of all names wait for it.
     lock_name = models.TextField(null=True, db_collation="C")
     fencing_token = models.BigIntegerField(null=True)
     owner = models.TextField(null=True)

@@ -62,8 +62,8 @@ class ClaimNextView(BulkView):
         errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
         description=(
-            "The first that is free. A name that another request is changing at that moment is passed over, unless only "
-            "such names are left. `delayed` (409): none is free, and some that would be are frozen."
+            "The first that is free. A name that another request is changing at that moment is passed over, unless "
+            "only such names are left. `delayed` (409): none is free, and some that would be are frozen."
         ),
         examples=[OpenApiExample("a backlog", {"names": ["issue-1842", "issue-1843"]}, request_only=True)],
     )
