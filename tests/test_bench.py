@@ -3,9 +3,11 @@
 import asyncio
 import os
 
+import psutil
+import psycopg
 import pytest
 
-from bench import growth, pages, pgbench, store, waiting
+from bench import ceiling, growth, pages, pgbench, store, waiting
 from bench.comparison import Comparison, Result
 from bench.contenders import DRF_PATH, ETCD, FAST_PATH, SPECS, octoadmin_server
 from bench.report import goal_lines
@@ -44,6 +46,18 @@ def test_the_engine_is_measured_alone(tmp_path):
     assert sample.pairs_per_second > 1
     assert sample.failed == 0
     assert Event.objects.filter(kind="released", lock_name__startswith="job-1000").exists()
+
+
+@pytest.mark.long
+def test_the_ceiling_is_measured(monkeypatch):
+    for name in ("PAIRS", "WARM_UP_PAIRS"):
+        monkeypatch.setattr(ceiling, name, 80)
+    _token, digest = create_token("bench")
+    with psycopg.connect(os.environ["DATABASE_URL"]) as connection:
+        cluster = psutil.Process(connection.info.backend_pid).parent()
+    costs = asyncio.run(ceiling._measure(os.environ["DATABASE_URL"], cluster, digest))
+    assert costs[1] > costs[40] > 0
+    assert Event.objects.filter(kind="released").count() == 2 * 80 * len(ceiling.BATCH_SIZES)
 
 
 @pytest.mark.long

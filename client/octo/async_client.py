@@ -130,7 +130,7 @@ class AsyncClient:
             return None
 
     async def claim_next(self, names: Sequence[str], **options: Unpack[AsyncLockOptions]) -> AsyncLease:
-        """The first of the names that is free."""
+        """The first of the names that is free and that no other request is changing."""
         make = partial(self._make, AsyncLease, lock_options=options)
         operation = operations.claim_next(names, options, make=make, retry_for=self.retry_for)
         return (await self.execute(operation, "claim-next"))[0]

@@ -232,7 +232,7 @@ class AsyncLock:
 
 
 class AsyncSemaphore(AsyncLock):
-    """Up to `slots` holders at once: the first free one of the locks `name/slot-1`, `name/slot-2`, …"""
+    """Up to `slots` holders at once: a free one of the locks `name/slot-1`, `name/slot-2`, …"""
 
     def __init__(self, name: str, *, slots: int, client: AsyncClient, options: AsyncLockOptions) -> None:
         self.slots: Sequence[str] = [f"{name}/slot-{number}" for number in range(1, slots + 1)]

@@ -131,7 +131,7 @@ class Client:
             return None
 
     def claim_next(self, names: Sequence[str], **options: Unpack[LockOptions]) -> Lease:
-        """The first of the names that is free."""
+        """The first of the names that is free and that no other request is changing."""
         make = partial(self._make, Lease, lock_options=options)
         operation = operations.claim_next(names, options, make=make, retry_for=self.retry_for)
         return (self.execute(operation, "claim-next"))[0]

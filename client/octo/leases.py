@@ -233,7 +233,7 @@ class Lock:
 
 
 class Semaphore(Lock):
-    """Up to `slots` holders at once: the first free one of the locks `name/slot-1`, `name/slot-2`, …"""
+    """Up to `slots` holders at once: a free one of the locks `name/slot-1`, `name/slot-2`, …"""
 
     def __init__(self, name: str, *, slots: int, client: Client, options: LockOptions) -> None:
         self.slots: Sequence[str] = [f"{name}/slot-{number}" for number in range(1, slots + 1)]

@@ -57,7 +57,7 @@ def acquire_all(
 def claim_next(
     names: Sequence[str], options: AcquireOptions, *, make: LeaseFactory[Lease_co], retry_for: float
 ) -> Operation[list[Lease_co]]:
-    """The first of the names that is free."""
+    """The first of the names that is free and that no other request is changing."""
     body = {"names": list(names)}
     return _acquire("/locks/claim-next", body, names, options, make=make, retry_for=retry_for, server_waits=False)
 

@@ -86,6 +86,8 @@ class EventCursor(models.Model):
 
     reader = models.TextField(primary_key=True)
     commit_position = models.BigIntegerField()
+    # See octo_timeline; null until it has read for the first time.
+    timeline = models.BigIntegerField(null=True)
 
     class Meta:
         db_table = "octo_event_cursor"

@@ -37,6 +37,8 @@ class Webhook(models.Model):
     )
     cursor_commit_position = models.BigIntegerField(editable=False)
     cursor_event_id = models.BigIntegerField(editable=False)
+    # See octo_timeline; null until deliveries are created for the first time.
+    cursor_timeline = models.BigIntegerField(null=True, editable=False)
     # Failed attempts in a row, and until when no other is made because of them.
     consecutive_failures = models.PositiveIntegerField(default=0, editable=False)
     backoff_until = models.DateTimeField(null=True, editable=False)
@@ -65,7 +67,8 @@ class Delivery(models.Model):
     # The event, or null for a message of an alert rule, which is about `content`.
     event_id = models.BigIntegerField(null=True)
     kind = models.TextField()
-    # Empty for all messages of a rule, so that they are sent in order as the events of one name are.
+    # Empty for all messages of a rule, so that they are sent in order as the events of one name are. Empty for a
+    # `reset`, too: later events of all names wait for it.
     lock_name = models.TextField(null=True, db_collation="C")
     fencing_token = models.BigIntegerField(null=True)
     owner = models.TextField(null=True)

@@ -3,8 +3,10 @@
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,48 @@ def second_database(committed: None) -> Iterator[str]:
     yield database.conninfo(name)
     with database.maintenance() as connection:
         database.drop(connection, name)
+
+
+@contextmanager
+def cell(name: str) -> Iterator[int]:
+    """Its port. Answers every request with its name."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(name.encode())
+
+        def log_message(self, *_arguments: object) -> None:
+            """Not into the test's output."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+
+
+def test_haproxy_routes_by_token_and_by_host_name(tmp_path: Path) -> None:
+    with (
+        cell("a1") as a1,
+        cell("b2") as b2,
+        haproxy(log=tmp_path / "log", OCTO_CELL_A1=f"127.0.0.1:{a1}", OCTO_CELL_B2=f"127.0.0.1:{b2}") as port,
+    ):
+        until(lambda: _answers(Api(port, token_format.generate("b2"))), "haproxy answers")
+        for token, host, expected in (
+            (token_format.generate("a1"), "localhost", b"a1"),
+            (token_format.generate("b2"), "localhost", b"b2"),
+            # The token decides, whatever the name of the host.
+            (token_format.generate("b2"), "a1.example.org", b"b2"),
+            (None, "b2.example.org", b"b2"),
+            (None, "localhost", b"a1"),
+            (token_format.generate("zz"), "localhost", b"a1"),
+        ):
+            api = Api(port, token)
+            assert api.call("GET", "/locks", Host=host).content == expected, (token, host)
+            api.close()
 
 
 @pytest.mark.long

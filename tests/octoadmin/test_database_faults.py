@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clusters import Node, create_space, hosts, primary, primary_and_standby
+from tests.clusters import Node, copy_of, create_space, hosts, primary, standby_of
 from tests.locks.events.event_stream import EventStream
 from tests.polling import until
 from tests.servers import Response, RunningServer, running_server
@@ -95,84 +95,91 @@ def test_threads_that_wait_for_a_frozen_database_are_free_for_others(node, token
     until(lambda: server.api(token).call("GET", "/locks").status == 200)
 
 
-@pytest.mark.long
-def test_a_primary_that_was_replaced_denies_no_lease():
+def test_a_primary_that_was_replaced_denies_no_lease(node, token):
     """It is alive and accepts connections, but its synchronous standby has become another primary."""
-    with primary_and_standby(synchronous=True) as (old, new):
-        token = create_space(old.url)
-        with (
-            running_server(hosts(old, new), OCTO_DATABASE_SECONDS="2") as left_behind,
-            running_server(hosts(new, old), OCTO_DATABASE_SECONDS="2") as moved,
+    with (
+        copy_of(node, "replaced") as old,
+        standby_of(old, synchronous=True) as new,
+        running_server(hosts(old, new), OCTO_DATABASE_SECONDS="2") as left_behind,
+        running_server(hosts(new, old), OCTO_DATABASE_SECONDS="2") as moved,
+    ):
+        earlier = left_behind.api(token).call("POST", "/locks/earlier/acquire", TTL).json()
+        new.promote()
+        api = moved.api(token)
+        until(lambda: api.call("POST", "/locks/probe/acquire", TTL).status == 200, "the new primary answers")
+        later = api.call("POST", "/locks/later/acquire", TTL).json()
+        released = api.call("POST", "/locks/earlier/release", {"lease_id": earlier["lease_id"]})
+        assert released.status == 200
+        # The old primary knows nothing of these two changes.
+        stale = left_behind.api(token)
+        for method, path, body in (
+            ("POST", "/locks/later/renew", {"lease_id": later["lease_id"]}),
+            ("POST", "/locks/later/release", {"lease_id": later["lease_id"]}),
+            ("POST", "/locks/renew-all", {"leases": [{"name": "later", "lease_id": later["lease_id"]}]}),
+            ("GET", "/locks/earlier", None),
+            ("GET", "/locks", None),
+            ("GET", "/health", None),
         ):
-            earlier = left_behind.api(token).call("POST", "/locks/earlier/acquire", TTL).json()
-            new.promote()
-            api = moved.api(token)
-            until(lambda: api.call("POST", "/locks/probe/acquire", TTL).status == 200, "the new primary answers")
-            later = api.call("POST", "/locks/later/acquire", TTL).json()
-            released = api.call("POST", "/locks/earlier/release", {"lease_id": earlier["lease_id"]})
-            assert released.status == 200
-            # The old primary knows nothing of these two changes.
-            stale = left_behind.api(token)
-            for method, path, body in (
-                ("POST", "/locks/later/renew", {"lease_id": later["lease_id"]}),
-                ("POST", "/locks/later/release", {"lease_id": later["lease_id"]}),
-                ("POST", "/locks/renew-all", {"leases": [{"name": "later", "lease_id": later["lease_id"]}]}),
-                ("GET", "/locks/earlier", None),
-                ("GET", "/locks", None),
-                ("GET", "/health", None),
-            ):
-                assert is_unavailable(stale.call(method, path, body)), path
-            old.stop()
-            until(lambda: stale.call("GET", "/health").status == 200, "the server has found the new primary")
-            renewed = stale.call("POST", "/locks/later/renew", {"lease_id": later["lease_id"]})
-            assert renewed.status == 200
-            assert stale.call("GET", "/locks/earlier").json()["status"] == "free"
+            assert is_unavailable(stale.call(method, path, body)), path
+        old.stop()
+        until(lambda: stale.call("GET", "/health").status == 200, "the server has found the new primary")
+        renewed = stale.call("POST", "/locks/later/renew", {"lease_id": later["lease_id"]})
+        assert renewed.status == 200
+        assert stale.call("GET", "/locks/earlier").json()["status"] == "free"
 
 
-@pytest.mark.long
-def test_a_standby_answers_nothing():
-    with primary_and_standby(synchronous=False) as (first, second):
-        token = create_space(first.url)
-        with running_server(hosts(second, first)) as server:
-            # The standby is the first of the hosts.
-            assert server.api(token).call("POST", "/locks/deploy/acquire", TTL).json()["status"] == "acquired"
-            assert first.execute("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name ~ 'batching'") == [
-                (True,)
-            ]
-            first.stop()
-            for path in ("/locks/deploy", "/locks", "/whoami", "/health"):
-                assert is_unavailable(server.api(token).call("GET", path)), path
+def test_a_standby_answers_nothing(node, token):
+    with (
+        copy_of(node, "stopped") as first,
+        standby_of(first, synchronous=False) as second,
+        running_server(hosts(second, first)) as server,
+    ):
+        # The standby is the first of the hosts.
+        assert server.api(token).call("POST", "/locks/deploy/acquire", TTL).json()["status"] == "acquired"
+        assert first.execute("SELECT count(*) > 0 FROM pg_stat_activity WHERE application_name ~ 'batching'") == [
+            (True,)
+        ]
+        first.stop()
+        for path in ("/locks/deploy", "/locks", "/whoami", "/health"):
+            assert is_unavailable(server.api(token).call("GET", path)), path
 
 
-@pytest.mark.long
-def test_a_watcher_learns_that_the_database_was_replaced_by_one_that_lacks_events():
-    """The standby has not got the last events, and uses their transaction ids for others."""
-    with primary_and_standby(synchronous=False) as (first, second):
-        token = create_space(first.url)
-        with running_server(hosts(first, second), OCTO_DATABASE_SECONDS="2") as server:
-            api = server.api(token)
-            kept = api.call("POST", "/locks/kept/acquire", TTL).json()
-            until(lambda: second.execute("SELECT count(*) FROM octo_lock") == [(1,)], "replication")
-            second.stop()
-            watch = EventStream(server.port, "/watch", token).connect()
-            events = watch.events()
-            assert next(events).event == "snapshot"
-            for number in range(20):
-                assert api.call("POST", f"/locks/lost-{number}/acquire", TTL).status == 200
-            assert len([next(events) for _ in range(20)]) == 20
-            first.kill()
-            assert list(events) == []
-            second.start()
-            second.promote()
-            until(lambda: api.call("GET", "/health").status == 200, "the server has found the new primary")
-            until(lambda: api.call("POST", "/locks/new/acquire", TTL).status == 200)
-            resumed = watch.connect()
-            events = resumed.events()
-            reset, snapshot = next(events), next(events)
-            assert (reset.event, reset.id) == ("reset", None)
-            assert {lock["name"] for lock in snapshot.data["locks"]} == {"kept", "new"}
-            # From there on nothing is missed.
-            released = api.call("POST", "/locks/kept/release", {"lease_id": kept["lease_id"]})
-            assert released.status == 200
-            assert next(event for event in events if event.event == "released").data["lock_name"] == "kept"
-            resumed.close()
+def test_a_database_that_lacks_the_last_commits_replaces_the_primary(node, token):
+    """Asynchronous replication: the standby uses transaction ids of lost events for others. Watchers learn of it, and
+    fencing tokens rise all the same."""
+    with (
+        copy_of(node, "asynchronous") as first,
+        standby_of(first, synchronous=False) as second,
+        running_server(hosts(first, second), OCTO_DATABASE_SECONDS="2") as server,
+    ):
+        api = server.api(token)
+        kept = api.call("POST", "/locks/kept/acquire", TTL).json()
+        until(lambda: second.execute("SELECT 1 FROM octo_lock WHERE name = 'kept'"), "replication")
+        second.stop()
+        watch = EventStream(server.port, "/watch", token).connect()
+        events = watch.events()
+        assert next(events).event == "snapshot"
+        lost = [api.call("POST", f"/locks/lost-{number}/acquire", TTL).json() for number in range(20)]
+        assert len([next(events) for _ in lost]) == 20
+        first.kill()
+        assert list(events) == []
+        second.start()
+        second.promote()
+        until(lambda: api.call("GET", "/health").status == 200, "the server has found the new primary")
+        until(lambda: api.call("POST", "/locks/new/acquire", TTL).status == 200)
+        resumed = watch.connect()
+        events = resumed.events()
+        reset, snapshot = next(events), next(events)
+        assert (reset.event, reset.id) == ("reset", None)
+        names = {lock["name"] for lock in snapshot.data["locks"]}
+        assert {name for name in names if name.startswith(("kept", "new", "lost"))} == {"kept", "new"}
+        # From there on nothing is missed.
+        released = api.call("POST", "/locks/kept/release", {"lease_id": kept["lease_id"]})
+        assert released.status == 200
+        assert next(event for event in events if event.event == "released").data["lock_name"] == "kept"
+        resumed.close()
+        # The acknowledged leases are lost, and the same names are granted again: with higher fencing tokens.
+        for lease in (*lost, kept):
+            again = api.call("POST", f"/locks/{lease['name']}/acquire", TTL).json()
+            assert again["status"] == "acquired"
+            assert again["fencing_token"] > lease["fencing_token"]

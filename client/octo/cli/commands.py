@@ -202,7 +202,7 @@ COMMANDS = (
     Command("unfreeze", "freezes:unfreeze", "Lift a freeze before its end",
             (Argument("freeze_id", type=int, metavar="ID", help="as `octo freeze list` shows it"),), "octo unfreeze 7"),
     Command(
-        "claim-next", "locks:claim_next", "Acquire the first of several locks that is free",
+        "claim-next", "locks:claim_next", "Acquire one of several locks that is free",
         (*NAMES, *OPTIONS, *HOLDER), "octo claim-next issue-1842 issue-1843 --ttl 10m\nls queue | octo claim-next -",
     ),
     Command(

@@ -34,7 +34,7 @@ INSTRUCTIONS = (
 LOOP = """Work on a job that other agents may also see:
 
 1. Choose the job's name so that every agent derives the same one, for example issue-1842 or deploy/main.
-2. Claim it: claim_job(job_id, owner, metadata, ttl). For a list of jobs, claim_next(names) claims the first free one.
+2. Claim it: claim_job(job_id, owner, metadata, ttl). For a list of jobs, claim_next(names) claims a free one.
    Put in the metadata what a person needs to find you: run, branch, URL. No secrets.
 3. If `acquired` is false, another agent has it. Do not start. Read `holder`, choose another job, or try again after
    `retry_after_ms`.

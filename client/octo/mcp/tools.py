@@ -412,8 +412,8 @@ async def claim_next(
     metadata: MetadataText | None = None,
     ttl: Seconds = JOB_TTL,
 ) -> Lease:
-    """Claim the first free job of a list, in one step. Use it to take the next item of a backlog that other agents
-    also read: `name` says which one you got."""
+    """Claim one free job of a list, in one step: the first that no other request is changing. Use it to take the next
+    item of a backlog that other agents also read: `name` says which one you got."""
     options: Any = {"ttl": ttl, "owner": owner, "metadata": metadata, "session_id": call.session_id}
     try:
         return _acquired(await call.client.claim_next(names, **options))

@@ -54,14 +54,17 @@ class ClaimNextView(BulkView):
 
     @describe(
         "claim_next",
-        "Acquire the first free lock of a list",
+        "Acquire one free lock of a list",
         tag="Many locks",
         scope="locks:write",
         body=schemas.ClaimNextBody,
         responses={200: schemas.Acquired | schemas.NoneFree, 409: schemas.Delayed},
         errors=(404, 409, 410),
         parameters=[IDEMPOTENCY_KEY],
-        description="`delayed` (409): none is free, and some that would be are frozen.",
+        description=(
+            "The first that is free. A name that another request is changing at that moment is passed over, unless "
+            "only such names are left. `delayed` (409): none is free, and some that would be are frozen."
+        ),
         examples=[OpenApiExample("a backlog", {"names": ["issue-1842", "issue-1843"]}, request_only=True)],
     )
     def post(self, request: Request) -> HttpResponse:

@@ -59,7 +59,7 @@ def _description(delivery: Delivery) -> DeliveryDescription:
         id=delivery.public_id,
         event_id=str(delivery.event_id),
         event=delivery.kind,
-        lock_name=delivery.lock_name,
+        lock_name=delivery.lock_name or None,
         status=delivery.status,  # type: ignore[arg-type]
         attempts=delivery.attempts,
         created_at=delivery.created_at,

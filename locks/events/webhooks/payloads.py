@@ -14,8 +14,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DeliveredEvent(msgspec.Struct, kw_only=True):
-    """Never contains a lease id. `test` has no lock. OctoStore's receivers read `event`, `lock`, `fencing_token` and
-    `timestamp`."""
+    """Never contains a lease id. `test` and `reset` have no lock. OctoStore's receivers read `event`, `lock`,
+    `fencing_token` and `timestamp`."""
 
     event: str
     lock: str | None
@@ -35,11 +35,11 @@ def encode_body(delivery: Delivery) -> bytes:
     return _encode(
         DeliveredEvent(
             event=delivery.kind,
-            lock=delivery.lock_name,
+            lock=delivery.lock_name or None,
             timestamp=delivery.observed_at,
             event_id=str(delivery.event_id),
             webhook_id=delivery.webhook.public_id,
-            lock_name=delivery.lock_name,
+            lock_name=delivery.lock_name or None,
             fencing_token=delivery.fencing_token,
             owner=delivery.owner,
             metadata=delivery.metadata,

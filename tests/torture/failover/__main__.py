@@ -7,10 +7,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
+
+import psycopg
 
 from tests.clusters import create_space
 from tests.locks.events.webhooks.receiver import Receiver, receiving
@@ -97,7 +99,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="octo-failover-", ignore_cleanup_errors=True) as temporary:
         directory = arguments.directory or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
-        _set_up_environment(directory)
+        set_up_environment(directory)
         faults = arguments.fault or list(FAULTS)
         return drill(directory, first_port=arguments.port, rounds=arguments.rounds, faults=faults)
 
@@ -111,9 +113,7 @@ def drill(directory: Path, *, first_port: int, rounds: int, faults: list[str]) -
         for server in servers:
             context.callback(server.stop)
             server.start()
-        worker = _start_worker(stack.url, settings, log=directory / "worker.log")
-        context.callback(worker.wait)
-        context.callback(worker.terminate)
+        context.enter_context(running_worker(stack.url, settings, log=directory / "worker.log"))
         receiver = context.enter_context(receiving())
         api = servers[0].api(token)
         created = api.call("POST", "/webhooks", {"url": f"{receiver.url}/hook", "prefix": "shared/"})
@@ -126,7 +126,8 @@ def drill(directory: Path, *, first_port: int, rounds: int, faults: list[str]) -
                 _one_fault(stack, load, receiver, name, number=number + 1)
         load.stop()
         load.check_held()
-        _check_history(stack.url, load)
+        check_deliveries(stack.url, load, receiver)
+        check_history(stack.url, load)
         if any(server.process is None or server.process.poll() is not None for server in servers):
             load.violations.append("a server has stopped")
         print("operations: " + ", ".join(f"{name} {count}" for name, count in sorted(load.counts.items())))
@@ -140,13 +141,12 @@ def drill(directory: Path, *, first_port: int, rounds: int, faults: list[str]) -
 def _one_fault(stack: Stack, load: Load, receiver: Receiver, name: str, *, number: int) -> None:
     stack.wait_complete()
     before = time.monotonic()
-    seen = {kind: load.counts[kind] for kind in ("turns", "watched acquired")}
     FAULTS[name](stack)
     stack.wait_complete()
     # Waiting requests, watches and webhooks go on: each has something new after the fault.
-    delivered = len(receiver.at("/hook"))
+    seen = _progress(load, receiver)
     until(
-        lambda: len(receiver.at("/hook")) > delivered and all(load.counts[kind] > seen[kind] for kind in seen),
+        lambda: all(now > earlier for now, earlier in zip(_progress(load, receiver), seen, strict=True)),
         f"everything goes on after: {name}; {load.counts}",
         timeout=120,
     )
@@ -157,28 +157,55 @@ def _one_fault(stack: Stack, load: Load, receiver: Receiver, name: str, *, numbe
     sys.stdout.flush()
 
 
+def _progress(load: Load, receiver: Receiver) -> list[int]:
+    return [load.counts["turns"], load.counts["watched acquired"], len(receiver.at("/hook"))]
+
+
 def _longest_gap(times: list[float]) -> float:
     return max(later - earlier for earlier, later in pairwise(times))
 
 
-def _set_up_environment(directory: Path) -> None:
+def set_up_environment(directory: Path) -> None:
     os.environ["OCTO_DATA_DIR"] = str(directory / "data")
     os.environ["SECRET_KEY"] = "a secret for the drill, and for nothing else"
     os.environ["LOG_FORMAT"] = "json"
     os.environ.pop("CELERY_BROKER_URL", None)
 
 
-def _start_worker(url: str, settings: dict[str, str], *, log: Path) -> "subprocess.Popen[bytes]":
+@contextmanager
+def running_worker(url: str, settings: dict[str, str], *, log: Path, code: Path = PROJECT_DIR) -> Iterator[None]:
     environment = os.environ | {"DATABASE_URL": url} | settings
     (Path(os.environ["OCTO_DATA_DIR"]) / "queue" / "control").mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "octoadmin.run.worker"],
-            cwd=PROJECT_DIR, env=environment, stdout=output, stderr=output,
+            cwd=code, env=environment, stdout=output, stderr=output,
         )  # fmt: skip
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
 
 
-def _check_history(url: str, load: Load) -> None:
+def check_deliveries(url: str, load: Load, receiver: Receiver) -> None:
+    """Every event of the names that the webhook asks for was delivered."""
+    with psycopg.connect(url) as connection:
+        events = connection.execute("SELECT id::text FROM octo_event WHERE starts_with(lock_name, 'shared/')")
+        wanted = {event_id for (event_id,) in events}
+
+    def missing() -> set[str]:
+        return wanted - {delivery.headers["X-OctoStore-Event-Id"] for delivery in receiver.at("/hook")}
+
+    try:
+        until(lambda: not missing(), timeout=120)
+    except AssertionError:
+        load.violations.append(f"{len(missing())} of {len(wanted)} events were not delivered to the webhook")
+    resets = sum(delivery.json["event"] == "reset" for delivery in receiver.at("/hook"))
+    print(f"events delivered: {len(wanted - missing())} of {len(wanted)}; resets of the webhook: {resets}")
+
+
+def check_history(url: str, load: Load) -> None:
     """The audit history tells the same as the locks."""
     done = subprocess.run(
         [sys.executable, "manage.py", "verify_audit"],

@@ -5,18 +5,34 @@
 -- The cursor is locked first: a second rollup at the same time does nothing. It moves in the commit that adds the counts
 -- and stops before the oldest transaction in progress (see stream/sql/transitions.sql), so an event that commits late is
 -- counted by a later rollup, and none is counted twice.
-WITH cursor AS MATERIALIZED (
-    -- The cursor is replicated and backed up with the events, so after a failover or a restore it fits them. A position in the
-    -- future is from before a dump was loaded into a new server: continue at the end of the history.
+--
+-- The cursor and the counts are replicated and backed up with the events, so after a failover or a restore they fit them.
+WITH current AS MATERIALIZED (SELECT octo_timeline() AS timeline),
+cursor AS MATERIALIZED (
     SELECT
-        least(commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint)::text::xid8 AS start
-    FROM octo_event_cursor WHERE reader = 'rollup' FOR UPDATE SKIP LOCKED
+        current.timeline,
+        CASE
+            -- May be after this statement's snapshot: another rollup has just moved it.
+            WHEN octo_event_cursor.timeline = current.timeline THEN commit_position
+            -- A position in the future is from before a dump was loaded into a new server: continue at the end of the history.
+            ELSE least(commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint)
+        END::text::xid8 AS start
+    FROM current
+    CROSS JOIN octo_event_cursor
+    WHERE reader = 'rollup'
+    FOR UPDATE OF octo_event_cursor SKIP LOCKED
 ),
 horizon AS MATERIALIZED (
     SELECT
-        cursor.start,
+        cursor.start, cursor.timeline,
+        -- From the next event on: a dump may have been loaded into a server that is billions of transactions ahead.
         least(
-            pg_snapshot_xmin(pg_current_snapshot())::text::bigint, cursor.start::text::bigint + $1::bigint
+            pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
+            (
+                SELECT commit_position::text::bigint FROM octo_event
+                WHERE commit_position >= cursor.start
+                ORDER BY commit_position LIMIT 1
+            ) + $1::bigint
         )::text::xid8 AS stop_before
     FROM cursor
 ),
@@ -63,7 +79,8 @@ added_holds AS (
     ON CONFLICT (space_id, minute, measure, bucket) DO UPDATE SET count = total.count + excluded.count
 ),
 moved_cursor AS (
-    UPDATE octo_event_cursor SET commit_position = horizon.stop_before::text::bigint
+    UPDATE octo_event_cursor
+    SET commit_position = greatest(horizon.stop_before, horizon.start)::text::bigint, timeline = horizon.timeline
     FROM horizon
     WHERE reader = 'rollup'
 )

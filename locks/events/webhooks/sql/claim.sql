@@ -25,14 +25,18 @@ next AS MATERIALIZED (
           AND (webhook.paused_at IS NULL OR delivery.kind = 'test')
           AND delivery.next_attempt_at <= clock_timestamp()
           AND (delivery.claimed_until IS NULL OR delivery.claimed_until <= clock_timestamp())
-          -- Each name's events in the order of the history, unless an earlier one has failed too often.
-          AND NOT EXISTS (
-              SELECT FROM octo_delivery AS earlier
-              WHERE earlier.webhook_id = delivery.webhook_id
-                AND earlier.lock_name = delivery.lock_name
-                AND earlier.status = 'pending'
-                AND earlier.id < delivery.id
-                AND earlier.attempts < $3::int
+          -- Each name's events in the order of the history, and after a reset, which has the name '', unless an earlier one
+          -- has failed too often.
+          AND (
+              delivery.kind = 'test'
+              OR NOT EXISTS (
+                  SELECT FROM octo_delivery AS earlier
+                  WHERE earlier.webhook_id = delivery.webhook_id
+                    AND earlier.lock_name IN (delivery.lock_name, '')
+                    AND earlier.status = 'pending'
+                    AND earlier.id < delivery.id
+                    AND earlier.attempts < $3::int
+              )
           )
         ORDER BY delivery.next_attempt_at, delivery.id
         LIMIT 1

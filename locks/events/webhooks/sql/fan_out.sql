@@ -12,15 +12,23 @@
 -- The history is the outbox: acquire and release write nothing for webhooks, and still no event is lost or delivered twice
 -- by a crash. A webhook with too many pending deliveries keeps its cursor until there is room. A second fan-out at the same
 -- time skips the webhooks that the first one has locked.
-WITH webhook AS MATERIALIZED (
+--
+-- The cursor is replicated and backed up with the events, so after a failover or a restore it fits them. But the receiver may
+-- know of events that the new timeline lacks: a webhook whose cursor is of another timeline gets a `reset` first. A cursor
+-- without a timeline is that of a new webhook, or of one from before an upgrade.
+WITH timeline AS MATERIALIZED (SELECT octo_timeline() AS current),
+webhook AS MATERIALIZED (
     SELECT
         webhook.id, webhook.space_id, webhook.kinds, webhook.prefix, webhook.cursor_event_id,
         octo_glob_pattern(webhook.lock_pattern) AS name_pattern,
-        webhook.cursor_commit_position AS stored_position,
-        -- The cursor is replicated and backed up with the events, so after a failover or a restore it fits them. A position
-        -- in the future is from before a dump was loaded into a new server: continue at the end of the history.
-        least(webhook.cursor_commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1) AS start
-    FROM octo_webhook AS webhook
+        webhook.cursor_timeline, timeline.current AS timeline,
+        CASE
+            WHEN webhook.cursor_timeline = timeline.current THEN webhook.cursor_commit_position
+            -- A position in the future is from before a dump was loaded into a new server: continue at the end of the history.
+            ELSE least(webhook.cursor_commit_position, pg_snapshot_xmin(pg_current_snapshot())::text::bigint - 1)
+        END AS start
+    FROM timeline
+    CROSS JOIN octo_webhook AS webhook
     JOIN octo_space ON octo_space.id = webhook.space_id
     LEFT JOIN octo_alert_rule AS rule ON rule.webhook_id = webhook.id
     WHERE webhook.paused_at IS NULL AND octo_space.archived_at IS NULL
@@ -32,9 +40,22 @@ WITH webhook AS MATERIALIZED (
 reader AS MATERIALIZED (
     SELECT
         webhook.*,
-        -- Stop before the oldest transaction in progress: see stream/sql/transitions.sql.
-        least(pg_snapshot_xmin(pg_current_snapshot())::text::bigint, webhook.start + $2::bigint) AS stop_before
+        -- Stop before the oldest transaction in progress: see stream/sql/transitions.sql. With a backlog, count from the next
+        -- event: a dump may have been loaded into a server that is billions of transactions ahead.
+        CASE
+            WHEN horizon.xmin <= webhook.start + $2::bigint THEN horizon.xmin
+            ELSE least(
+                horizon.xmin,
+                (
+                    SELECT commit_position::text::bigint FROM octo_event
+                    WHERE commit_position >= webhook.start::text::xid8
+                    ORDER BY commit_position LIMIT 1
+                ) + $2::bigint
+            )
+        END AS stop_before,
+        horizon.xmin
     FROM webhook
+    CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS xmin) AS horizon
     WHERE (
         SELECT count(*) FROM (
             SELECT FROM octo_delivery
@@ -75,6 +96,12 @@ event AS MATERIALIZED (
         LIMIT $1::int
     ) AS event
 ),
+reset AS (
+    -- An id that no event has: receivers recognise a delivery that comes twice by it.
+    SELECT id AS webhook_id, nextval('octo_event_id_seq') AS id
+    FROM reader
+    WHERE NOT $5::boolean AND cursor_timeline <> timeline
+),
 created AS (
     INSERT INTO octo_delivery (
         webhook_id, public_id, event_id, kind, lock_name, fencing_token, owner, metadata, reason, observed_at,
@@ -83,8 +110,15 @@ created AS (
     SELECT
         webhook_id, gen_random_uuid(), id, kind, lock_name, fencing_token, owner, metadata, reason, at,
         'pending', 0, clock_timestamp(), clock_timestamp() + $4::int * interval '1 hour'
-    FROM event
-    WHERE NOT $5::boolean
+    FROM (
+        SELECT * FROM event WHERE NOT $5::boolean
+        UNION ALL
+        SELECT
+            webhook_id, '0', id, clock_timestamp(), 'reset', '', NULL, NULL, NULL,
+            'The database was replaced or restored. Read the locks again: events may be missing, and some that were '
+            'sent may be void.', NULL
+        FROM reset
+    ) AS delivery
     ORDER BY webhook_id, commit_position, id
     ON CONFLICT (webhook_id, event_id) DO NOTHING
 ),
@@ -112,14 +146,15 @@ created_message AS (
 ),
 result AS (
     SELECT
-        reader.id, reader.stored_position, reader.start, reader.stop_before, count(event.id) AS events,
+        reader.id, reader.timeline, reader.start, reader.stop_before, reader.xmin, count(event.id) AS events,
+        reader.cursor_timeline IS DISTINCT FROM reader.timeline AS is_other_timeline,
         CASE
             WHEN count(event.id) = $1::int THEN max(event.commit_position::text::bigint)
             ELSE reader.stop_before - 1
         END AS position
     FROM reader
     LEFT JOIN event ON event.webhook_id = reader.id
-    GROUP BY reader.id, reader.stored_position, reader.start, reader.stop_before
+    GROUP BY reader.id, reader.cursor_timeline, reader.timeline, reader.start, reader.stop_before, reader.xmin
 ),
 moved_cursor AS (
     UPDATE octo_webhook SET
@@ -129,13 +164,14 @@ moved_cursor AS (
                 THEN (SELECT max(event.id) FROM event
                       WHERE event.webhook_id = result.id AND event.commit_position = result.position::text::xid8)
             ELSE 9223372036854775807
-        END
+        END,
+        cursor_timeline = result.timeline
     FROM result
     WHERE octo_webhook.id = result.id
       -- Without events the cursor may lag behind: one write in a thousand transactions is enough.
-      AND (result.events > 0 OR result.position > result.start + 1000 OR result.stored_position <> result.start)
+      AND (result.events > 0 OR result.position > result.start + 1000 OR result.is_other_timeline)
 )
 SELECT
-    coalesce(sum(events), 0)::int AS created,
-    coalesce(bool_or(events = $1::int OR stop_before = start + $2::bigint), false) AS more
+    (coalesce(sum(events), 0) + (SELECT count(*) FROM reset))::int AS created,
+    coalesce(bool_or(events = $1::int OR stop_before < xmin), false) AS more
 FROM result

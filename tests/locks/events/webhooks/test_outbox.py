@@ -1,5 +1,6 @@
 """From the history to deliveries: each event once for each webhook that matches it, tried until delivered or dead."""
 
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -7,6 +8,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 from django.db import connection, transaction
+from django.db.models import F
 from django.db.models.functions import Now
 from django.test import override_settings
 
@@ -18,8 +20,9 @@ from locks.events.webhooks import outbox
 from locks.events.webhooks.delivery_pool import _attempt
 from locks.events.webhooks.encryption import DecryptionFailed, decrypt, encrypt
 from locks.events.webhooks.outbox import Claim, claim, fan_out, record_attempt, retry_delay
+from locks.events.webhooks.payloads import encode_body
 from locks.events.webhooks.sending import AttemptResult
-from locks.models import Delivery, DeliveryAttempt, Webhook
+from locks.models import Delivery, DeliveryAttempt, Event, Webhook
 from locks.services import webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
@@ -146,14 +149,64 @@ def test_a_receiver_that_does_not_keep_up_leaves_the_rest_in_the_history(space, 
     assert [name for _kind, name in of(webhook)] == [f"n{number:02}" for number in range(12)]
 
 
-def test_a_cursor_from_another_server_moves_to_the_end_of_the_history(space, digest) -> None:
+def replace_the_database() -> None:
+    """The cursors are of another timeline than the events that come from now on."""
+    Webhook.objects.update(cursor_timeline=F("cursor_timeline") - 1)
+
+
+def test_after_a_failover_a_webhook_gets_a_reset_and_goes_on(space, digest) -> None:
+    webhook = create(space, kinds=["acquired"], prefix="a")
+    acquire_all(digest, "a1")
+    assert fan_out_all() == 1
+    acquire_all(digest, "a2")
+    replace_the_database()
+    assert fan_out_all() == 2
+    acquire_all(digest, "a3")
+    assert fan_out_all() == 1
+    assert of(webhook) == [("acquired", "a1"), ("reset", ""), ("acquired", "a2"), ("acquired", "a3")]
+    reset = webhook.deliveries.get(kind="reset")
+    body = json.loads(encode_body(reset))
+    assert (body["event"], body["lock"], body["lock_name"]) == ("reset", None, None)
+    assert body["reason"].startswith("The database was replaced or restored.")
+    assert not Event.objects.filter(pk=reset.event_id).exists()
+
+
+def test_later_events_wait_for_the_reset(space, digest) -> None:
     webhook = create(space)
+    acquire_all(digest, "a1")
+    fan_out_all()
+    replace_the_database()
+    acquire_all(digest, "a2", "a3")
+    fan_out_all()
+    claimed = {Delivery.objects.get(pk=run(claim()).delivery_id).lock_name for _ in range(2)}
+    assert claimed == {"a1", ""}
+    assert run(claim()) is None
+    send_test = webhooks.send_test(actor=Actor.of_shell(), webhook=webhook)
+    assert run(claim()).delivery_id == send_test.pk
+
+
+def test_a_cursor_of_another_server_moves_to_the_end_of_the_history(space, digest) -> None:
+    webhook = create(space)
+    acquire_all(digest, "seen")
+    fan_out_all()
     Webhook.objects.update(cursor_commit_position=2**60)
+    replace_the_database()
     acquire_all(digest, "before")
-    assert fan_out_all() == 0
+    assert fan_out_all() == 1
     acquire_all(digest, "after")
     assert fan_out_all() == 1
-    assert of(webhook) == [("acquired", "after")]
+    assert of(webhook) == [("acquired", "seen"), ("reset", ""), ("acquired", "after")]
+
+
+def test_a_cursor_does_not_move_back(space, digest) -> None:
+    """Another fan-out, whose snapshot was taken later, may have moved it."""
+    webhook = create(space)
+    acquire_all(digest, "seen")
+    fan_out_all()
+    Webhook.objects.update(cursor_commit_position=F("cursor_commit_position") + 500)
+    webhook.refresh_from_db()
+    assert fan_out_all() == 0
+    assert Webhook.objects.get().cursor_commit_position == webhook.cursor_commit_position
 
 
 def test_events_of_a_name_are_sent_in_order_and_other_names_do_not_wait(space, digest) -> None:
