@@ -39,7 +39,7 @@ tests: export PYTHONDONTWRITEBYTECODE :=
 # is printed: look at it if it comes back. The values of a failed assertion are printed the second time only: preparing
 # them takes each process six seconds.
 tests: $(VENV)/.development
-	@$(BIN)/python -m tests.browser.install
+	@$(BIN)/python -m tests.install
 	@$(BIN)/python -m pytest -m "$(TESTS)" --assert plain --numprocesses $(TEST_PROCESSES) --dist loadgroup $(PYTEST_ARGS) || { \
 		echo "What failed beside the other tests is run once more, one test at a time:"; \
 		$(BIN)/python -m pytest -m "$(TESTS)" --last-failed --last-failed-no-failures none \
