@@ -1,5 +1,6 @@
 """One run: an installation, clients, faults, and the check of what was recorded."""
 
+import math
 import multiprocessing
 import random
 import subprocess
@@ -12,13 +13,14 @@ import msgspec
 import psycopg
 
 from tests.servers import PROJECT_DIR
-from tests.torture.checker import Violation, check
+from tests.torture.checker import check
 from tests.torture.client_process import run_clients
 from tests.torture.clients import PREFIX
-from tests.torture.faults import Faults
+from tests.torture.faults import LONG_SECONDS, Faults
 from tests.torture.history import Event, History, KvOp, Op
 from tests.torture.installation import Installation
 from tests.torture.stalls import StallMonitor
+from tests.torture.violations import Violation
 from tests.torture.watches import EVENT_KINDS, Watch
 
 # A watch that delivers nothing for so long has delivered all that it will: after a `reset` that is not all there was.
@@ -26,8 +28,9 @@ CATCH_UP_SECONDS = 15.0
 _OF_TIME = ("ended before it was acquired", "which was acquired before it ended", "was acquired after")
 
 _EVENTS = """
-SELECT id, kind, lock_name, fencing_token, extract(epoch FROM at)::float8, request_id,
-       extract(epoch FROM at)::float8 - (detail ->> 'waited_ms')::float8 / 1000
+SELECT id, kind, lock_name, fencing_token, extract(epoch FROM at)::float8, owner,
+       extract(epoch FROM at)::float8 - (detail ->> 'waited_ms')::float8 / 1000,
+       coalesce(recorded_late_ms, 0)::float8 / 1000
 FROM octo_event
 WHERE kind = ANY (%s) AND starts_with(lock_name, %s)
 ORDER BY id
@@ -37,7 +40,8 @@ ORDER BY id
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """`clients` and `kv_clients` are those of each process. `quiet_seconds` come before the first fault,
-    `fault_seconds` is the mean time between two; `pause` is that of a client between two uses."""
+    `fault_seconds` is the mean time between two; `pause` is that of a client between two uses. If `kinds` are given,
+    each of them happens once, for `max_fault_seconds` at most, and the run lasts until then."""
 
     seconds: float
     seed: int
@@ -48,6 +52,7 @@ class Options:
     fault_seconds: float = 15.0
     pause: float = 0.0
     kinds: tuple[str, ...] = ()
+    max_fault_seconds: float = LONG_SECONDS
 
 
 def torture(options: Options, directory: Path) -> tuple[History, list[Violation]]:
@@ -69,6 +74,7 @@ def torture(options: Options, directory: Path) -> tuple[History, list[Violation]
         history.contradictions = _contradictions(installation, clock_was_set=bool(history.clock_steps))
         for watch in watches:
             watch.stop()
+            history.watches.append(watch.number)
             history.delivered += watch.delivered
     finally:
         installation.stop()
@@ -82,7 +88,7 @@ def _rotated(installation: Installation, number: int) -> list[int]:
 
 def _break_and_use(installation: Installation, options: Options, directory: Path, history: History) -> None:
     spawn = multiprocessing.get_context("spawn")
-    until = time.time() + options.seconds
+    until = spawn.Value("d", time.time() + options.seconds, lock=False)
     paths = [directory / f"client-{number}.jsonl" for number in range(options.processes)]
     processes = [
         spawn.Process(
@@ -97,23 +103,30 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
     ]  # fmt: skip
     for process in processes:
         process.start()
+        assert process.pid is not None
+        installation.client_pids.append(process.pid)
     monitor = StallMonitor(installation.database_url)
     monitor.start()
-    faults = Faults(installation, options.seed)
+    faults = Faults(installation, options.seed, max_seconds=options.max_fault_seconds)
     order = random.Random(options.seed)
-    chosen = list(options.kinds or faults.kinds)
     time.sleep(options.quiet_seconds)
-    while time.time() + 3 < until:
-        if not chosen:
-            chosen = list(options.kinds or faults.kinds)
-        kind = chosen.pop(order.randrange(len(chosen)))
-        if kind in faults.kinds:
-            faults.happen(kind)
-        time.sleep(max(0.0, min(order.expovariate(1 / options.fault_seconds), until - time.time())))
+    if options.kinds:
+        until.value = math.inf
+        for kind in order.sample(options.kinds, len(options.kinds)):
+            if kind in faults.kinds:
+                faults.happen(kind)
+                time.sleep(order.expovariate(1 / options.fault_seconds))
+        until.value = time.time()
+    chosen: list[str] = []
+    while time.time() + 3 < until.value:
+        chosen = chosen or faults.kinds
+        faults.happen(chosen.pop(order.randrange(len(chosen))))
+        time.sleep(max(0.0, min(order.expovariate(1 / options.fault_seconds), until.value - time.time())))
     for process in processes:
-        process.join(max(until - time.time(), 0) + 120)
+        process.join(max(until.value - time.time(), 0) + 120)
         assert process.exitcode == 0, f"a client process ended with {process.exitcode}"
     history.faults, history.clock_steps = faults.happened, faults.clock_steps
+    history.unavailable = faults.unavailable
     history.stalls = monitor.stop()
     for path in paths:
         _read(path, history)
@@ -142,10 +155,11 @@ def _events(installation: Installation) -> list[Event]:
                 name=sys.intern(name),
                 fencing_token=token,
                 at=at,
-                request_id=request_id,
+                owner=owner,
                 place=place,
+                late=late,
             )
-            for number, kind, name, token, at, request_id, place in connection.execute(
+            for number, kind, name, token, at, owner, place, late in connection.execute(
                 _EVENTS, [list(EVENT_KINDS), PREFIX]
             )
         ]

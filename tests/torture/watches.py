@@ -18,7 +18,7 @@ class Watch(threading.Thread):
         self.delivered: list[Delivered] = []
         self.is_connected = threading.Event()
         self.stopped = threading.Event()
-        self._number = number
+        self.number = number
         self._ports = ports
         self._stream = EventStream(ports[0], f"/watch?prefix={PREFIX}", token)
 
@@ -38,12 +38,14 @@ class Watch(threading.Thread):
             for event in self._stream.events():
                 self.is_connected.set()
                 if event.event == "reset":
-                    self.delivered.append(Delivered(watch=self._number, kind="reset", name="", fencing_token=0))
+                    self.delivered.append(
+                        Delivered(watch=self.number, kind="reset", name="", fencing_token=0, at=time.time())
+                    )
                 elif event.event in EVENT_KINDS and event.id is not None:
                     self.delivered.append(
                         Delivered(
-                            watch=self._number, kind=sys.intern(event.event), name=sys.intern(event.data["lock_name"]),
-                            fencing_token=event.data["fencing_token"],
+                            watch=self.number, kind=sys.intern(event.event), name=sys.intern(event.data["lock_name"]),
+                            fencing_token=event.data["fencing_token"], at=time.time(),
                         )
                     )  # fmt: skip
 
