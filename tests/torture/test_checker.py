@@ -436,6 +436,7 @@ def test_a_waiter_whose_server_stalled_may_be_passed_over():
 def set_clock(history, *, began, offset):
     """And everything that the database dates from then on."""
     history.clock_steps.append(ClockStep(began=began, ended=began + 0.01, offset=offset))
+    history.faults.append(Fault(kind="set the clock", began=began, ended=began + 0.01, recovered=began + 0.01))
 
 
 def test_a_lease_ends_earlier_if_the_clock_is_set_forwards():
