@@ -7,7 +7,7 @@ from tests.torture.clocks import DatabaseTime
 from tests.torture.history import Event, Op
 
 
-@dataclass
+@dataclass(slots=True)
 class Expiry:
     """Of a lease or a session, by the clock of the database: not before `expires_at`. An extension whose answer was
     lost was made before the end, if at all, so each of those adds one TTL at most."""
@@ -39,7 +39,7 @@ class Expiry:
         return latest + unknown * self.ttl
 
 
-@dataclass
+@dataclass(slots=True)
 class Session(Expiry):
     """Opened between `asked` and `opened`; ended not before `may_end`, and not after `has_ended`."""
 
@@ -50,7 +50,7 @@ class Session(Expiry):
     has_ended: float = math.inf
 
 
-@dataclass
+@dataclass(slots=True)
 class Lease(Expiry):
     """Granted between `asked` and `granted`; over not before `may_end`, and not after `has_ended`, both without regard
     to the expiry. `ends_at` is a time of the database before which it did not end. The history says which of several
