@@ -107,7 +107,7 @@ def check_idle(history: History, leases: Leases) -> list[Violation]:
 
 def waits_in_order(history: History) -> int:
     """The number of waits for one name, away from faults."""
-    quiet, asked = Quiet(history), _asked_for_one_name(history)
+    quiet, asked = Quiet(history), asked_for_one_name(history)
     return sum(
         event.place is not None and event.owner in asked and quiet.during(event.place, event.at)
         for event in history.events
@@ -117,7 +117,7 @@ def waits_in_order(history: History) -> int:
 def overtaken(history: History, seconds: float) -> int:
     """The number of those waits that were served after a request which was sent so much later. Not a violation: both
     were under way when the first got its place. It says how long that takes."""
-    quiet, asked = Quiet(history), _asked_for_one_name(history)
+    quiet, asked = Quiet(history), asked_for_one_name(history)
     count = 0
     for grants in _grants(history.events).values():
         latest = -math.inf
@@ -151,6 +151,8 @@ def _asked(ops: list[Op]) -> dict[str | None, float]:
     return asked
 
 
-def _asked_for_one_name(history: History) -> dict[str | None, float]:
-    """Not those of acquire-all, which is in the queue of one of its names at a time."""
-    return _asked([op for op in history.ops if not op.all_of])
+def asked_for_one_name(history: History) -> dict[str | None, float]:
+    """Not those of acquire-all, which is in the queue of one of its names at a time, nor those that were repeated, whose
+    first attempt may have lost its place."""
+    repeated = {op.owner for op in history.ops if op.outcome == "unknown"}
+    return _asked([op for op in history.ops if not op.all_of and op.owner not in repeated])

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 from tests.torture.checker import RULES
 from tests.torture.clocks import DatabaseTime
 from tests.torture.history import Event, Fault, History, KvOp, Op
-from tests.torture.queue_checker import overtaken, waits_in_order
+from tests.torture.queue_checker import asked_for_one_name, overtaken, waits_in_order
 from tests.torture.violations import Violation
 from tests.torture.watch_checker import reset_times
 
@@ -142,7 +142,7 @@ def _handover_delays(history: History) -> list[float]:
 
 
 def _place_delays(history: History) -> list[float]:
-    asked = {op.owner: op.invoked for op in history.ops if op.waits and op.outcome == "acquired" and not op.all_of}
+    asked = asked_for_one_name(history)
     return [
         1000 * max(event.place - asked[event.owner], 0)
         for event in history.events

@@ -23,7 +23,7 @@ from tests.torture.stalls import StallMonitor
 from tests.torture.violations import Violation
 from tests.torture.watches import EVENT_KINDS, Watch
 
-# A watch that delivers nothing for so long has delivered all that it will: after a `reset` that is not all there was.
+# A watch that delivers nothing for so long has delivered all that it will.
 CATCH_UP_SECONDS = 15.0
 _OF_TIME = ("ended before it was acquired", "which was acquired before it ended", "was acquired after")
 
@@ -70,7 +70,7 @@ def torture(options: Options, directory: Path) -> tuple[History, list[Violation]
         installation.stop_worker()
         installation.wait_serving()
         history.events = _events(installation)
-        _wait_for_watches(watches, len(history.events))
+        _wait_for_watches(watches, history.events)
         history.contradictions = _contradictions(installation, clock_was_set=bool(history.clock_steps))
         for watch in watches:
             watch.stop()
@@ -165,16 +165,22 @@ def _events(installation: Installation) -> list[Event]:
         ]
 
 
-def _wait_for_watches(watches: list[Watch], count: int) -> None:
+def _wait_for_watches(watches: list[Watch], events: list[Event]) -> None:
+    """Until each has delivered the last transition of every name: after a `reset` it does not get all of them."""
+    last = {event.name: (event.kind, event.fencing_token) for event in events}
     before: list[int] = []
     deadline = 0.0
-    while any(len(watch.delivered) < count for watch in watches):
+    while not all(last.items() <= _last_delivered(watch).items() for watch in watches):
         delivered = [len(watch.delivered) for watch in watches]
         if delivered != before:
             before, deadline = delivered, time.monotonic() + CATCH_UP_SECONDS
         if time.monotonic() > deadline:
             break
         time.sleep(0.1)
+
+
+def _last_delivered(watch: Watch) -> dict[str, tuple[str, int]]:
+    return {one.name: (one.kind, one.fencing_token) for one in watch.delivered}
 
 
 def _contradictions(installation: Installation, *, clock_was_set: bool) -> list[str]:

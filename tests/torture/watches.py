@@ -50,5 +50,5 @@ class Watch(threading.Thread):
                     )  # fmt: skip
 
     def stop(self) -> None:
+        """It ends when the stream does: to close it here would wait for what comes next."""
         self.stopped.set()
-        self._stream.close()
