@@ -70,8 +70,8 @@ def _may_be(clock: DatabaseTime, op: Op, at: float, *, until: float | None = Non
 
 
 def _check_order_of_events(events: list[Event]) -> list[Violation]:
-    """Of each name: a lease begins, ends, and the next one, with a higher token, begins. So none does so twice, whatever
-    the clock says."""
+    """Of each name: a lease begins, ends, and the next one, with a higher token, begins. So none does so
+    twice, whatever the clock says."""
     found = []
     last: dict[str, Event] = {}
     for event in sorted(events, key=lambda event: event.id):

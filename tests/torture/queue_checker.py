@@ -152,7 +152,7 @@ def _asked(ops: list[Op]) -> dict[str | None, float]:
 
 
 def asked_for_one_name(history: History) -> dict[str | None, float]:
-    """Not those of acquire-all, which is in the queue of one of its names at a time, nor those that were repeated, whose
-    first attempt may have lost its place."""
+    """Not those of acquire-all, which is in the queue of one of its names at a time, nor those that were repeated:
+    their first attempt may have lost its place."""
     repeated = {op.owner for op in history.ops if op.outcome == "unknown"}
     return _asked([op for op in history.ops if not op.all_of and op.owner not in repeated])

@@ -142,9 +142,9 @@ def _handover_delays(history: History) -> list[float]:
 
 
 def _place_delays(history: History) -> list[float]:
-    asked = asked_for_one_name(history)
+    clock, asked = DatabaseTime(history.clock_steps), asked_for_one_name(history)
     return [
-        1000 * max(event.place - asked[event.owner], 0)
+        1000 * (clock.reached(event.place, asked[event.owner]) - asked[event.owner])
         for event in history.events
         if event.place is not None and event.owner in asked
     ]
