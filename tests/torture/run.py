@@ -59,9 +59,12 @@ def torture(options: Options, directory: Path) -> tuple[History, list[Violation]
     directory.mkdir(parents=True, exist_ok=True)
     history = History(seed=options.seed)
     installation = Installation(actors=options.processes * options.kv_clients)
+    watches: list[Watch] = []
     try:
         installation.start()
-        watches = [Watch(number, ports=_rotated(installation, number), token=installation.token) for number in range(2)]
+        watches += [
+            Watch(number, ports=_rotated(installation, number), token=installation.token) for number in range(2)
+        ]
         for watch in watches:
             watch.start()
         for watch in watches:
@@ -73,11 +76,14 @@ def torture(options: Options, directory: Path) -> tuple[History, list[Violation]
         _wait_for_watches(watches, history.events)
         history.contradictions = _contradictions(installation, clock_was_set=bool(history.clock_steps))
         for watch in watches:
-            watch.stop()
             history.watches.append(watch.number)
             history.delivered += watch.delivered
     finally:
+        for watch in watches:
+            watch.stop()
         installation.stop()
+        for watch in watches:
+            watch.join(30)
     return history, check(history)
 
 

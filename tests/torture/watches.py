@@ -23,6 +23,12 @@ class Watch(threading.Thread):
         self._stream = EventStream(ports[0], f"/watch?prefix={PREFIX}", token)
 
     def run(self) -> None:
+        try:
+            self._follow()
+        finally:
+            self._stream.close()
+
+    def _follow(self) -> None:
         attempt = 0
         while not self.stopped.is_set():
             self._stream.port = self._ports[attempt % len(self._ports)]
@@ -50,5 +56,5 @@ class Watch(threading.Thread):
                     )  # fmt: skip
 
     def stop(self) -> None:
-        """It ends when the stream does: to close it here would wait for what comes next."""
+        """It ends with its stream, when the servers stop: closing it here would wait for what comes next."""
         self.stopped.set()
