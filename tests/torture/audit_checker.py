@@ -126,7 +126,7 @@ class _Causes:
                 case _:
                     continue
             if not has_cause:
-                what = f"{event.kind} of {event.fencing_token} has no request that may have caused it"
+                what = f"{event.kind} of {event.fencing_token} ({event.owner}) has no request that may have caused it"
                 found.append(Violation("audit", event.name, what, event.at, event.at))
         return found
 
