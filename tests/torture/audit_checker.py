@@ -131,14 +131,16 @@ class _Causes:
         return found
 
     def _may_grant(self, op: Op, event: Event) -> bool:
-        if op.outcome == "acquired" and op.fencing_token == event.fencing_token:
+        if op.waits:
+            # Also a lock that was handed to it and not taken. A handover reads the clock before the queue, so it may be
+            # dated before the request that gets it.
+            until = math.inf if op.outcome == "unknown" else op.returned
+            return event.at <= self._clock.highest(op.invoked, until) + ROUNDING
+        if op.outcome == "unknown" or (op.outcome == "acquired" and op.fencing_token == event.fencing_token):
             return _may_be(self._clock, op, event.at)
-        if op.outcome == "unknown":
-            return event.at >= self._clock.lowest(op.invoked, math.inf) - ROUNDING
-        # A lock that was handed to a waiter, and not taken; or a lease that expired before it could be told.
+        # A lease that expired before it could be told.
         end = self._ends.get((event.name, event.fencing_token))
-        is_over = end is not None and _may_be(self._clock, op, end.over)
-        return _may_be(self._clock, op, event.at) and (op.waits or is_over)
+        return end is not None and _may_be(self._clock, op, event.at) and _may_be(self._clock, op, end.over)
 
     def _may_release(self, op: Op, event: Event) -> bool:
         """Its holder, the end of its session, or the server of a waiter that does not take it."""

@@ -295,6 +295,14 @@ VIOLATIONS = {
         ),
     ),
     "audit: a grant before it was asked for": ("audit", change(6, invoked=4.26)),
+    "audit: a grant to a waiter after it was answered": (
+        "audit",
+        both(
+            of_c("expired", 9.3, late=0.05),
+            end(("acquired", 40, 10.0, {"owner": "D", "place": 9.45})),
+            add(op("acquire", 9.4, 9.9, "none", owner="D", waits=True, waited=0.5)),
+        ),
+    ),
     "audit: a release that no request asked for": ("audit", of_c("released", 6.0)),
     "audit: a release of a lease that no client was told of": (
         "audit",
@@ -379,6 +387,10 @@ OPEN = {
         of_c("expired", 9.3, late=0.05),
         end(("acquired", 40, 10.0, {"owner": "D", "place": 9.95}), ("released", 40, 10.2, {"owner": "D"})),
         add(op("acquire", 9.9, 10.5, "none", owner="D", waits=True, waited=0.5)),
+    ),
+    "a handover may be dated before the request that gets it": both(
+        change(2, invoked=2.06),
+        change_events(lambda events: setattr(events[2], "place", 2.05)),
     ),
     "a lease may expire before its request is answered": both(
         of_c("expired", 9.3, late=0.05),
