@@ -13,6 +13,7 @@ from typing import Any
 
 PAGE = b"<html><body><h1>Down for maintenance</h1></body></html>"
 DRIP_SECONDS = 0.25
+HANG_UP_SECONDS = 0.05
 
 # Answers that the proxy makes up; the server does not see the request.
 MADE_UP = {
@@ -196,6 +197,10 @@ class FaultProxy(TcpProxy):
             upstream.sendall(head + b"\r\nConnection: close\r\n" + rest)
             if fault is None:
                 return _pass_answer_on(upstream, inner)
+            if fault == "hung_up":
+                # Often before the server has made the answer.
+                time.sleep(self.random.random() * HANG_UP_SECONDS)
+                return False
             answer = b"".join(iter(lambda: upstream.recv(65536), b""))
         return _damage(fault, inner, answer)
 

@@ -1,15 +1,13 @@
 """`make torture`: MINUTES and SEED from the environment; the report is in torture-report/."""
 
-import importlib
 import os
 import random
 import signal
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
-from tests.torture import report
+from tests.torture import neighbour, report
 from tests.torture.run import Options, torture
 
 
@@ -29,11 +27,12 @@ def main() -> int:
     # Of the servers, the worker, PostgreSQL and the clients; not of processes that were killed.
     cpu = 1000 * sum(os.times()[:4]) / max(len(history.ops), 1)
     sys.stdout.write(report.summary(history, violations) + f"\nCPU: {cpu:.1f} ms for each operation\n")
-    sys.stdout.write(f"Report: {directory / 'index.html'}\n")
-    # Written by another part of the suite; part of the run where it is there.
-    if find_spec("tests.torture.neighbour") is not None:
-        importlib.import_module("tests.torture.neighbour").main()
-    return 1 if violations else 0
+    sys.stdout.write(f"Report: {directory / 'index.html'}\n\nA space beside a hostile one:\n")
+    sys.stdout.flush()
+    is_unharmed = neighbour.run()
+    sys.stdout.write(f"\nRecorded histories: {f'FAILED, {len(violations)} violations' if violations else 'passed'}\n")
+    sys.stdout.write(f"A space beside a hostile one: {'passed' if is_unharmed else 'FAILED'}\n")
+    return 1 if violations or not is_unharmed else 0
 
 
 if __name__ == "__main__":

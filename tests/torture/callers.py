@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import msgspec
 
@@ -34,6 +34,12 @@ class Recorder:
         self._done.clear()
 
 
+class Until(Protocol):
+    """When the run ends, as a time; shared by all processes, which may be told to go on."""
+
+    value: float
+
+
 class Servers:
     """The ports at which the installation is reached, and which of them to leave alone."""
 
@@ -52,7 +58,7 @@ class Servers:
 class Caller:
     """Sends requests, each to any of the servers."""
 
-    def __init__(self, servers: Servers, token: str, chance: random.Random, *, until: float) -> None:
+    def __init__(self, servers: Servers, token: str, chance: random.Random, *, until: Until) -> None:
         self._servers = servers
         self._random = chance
         self._until = until
@@ -60,25 +66,28 @@ class Caller:
 
     @property
     def is_over(self) -> bool:
-        return time.time() >= self._until
+        return time.time() >= self._until.value
 
     async def request(
-        self, method: str, path: str, body: Any = None, key: str | None = None
+        self, method: str, path: str, body: Any = None, key: str | None = None, *, hang_up_after: float | None = None
     ) -> tuple[float, Reply | None]:
-        """When it was sent, and its answer; none if it was lost. A connection that is refused is no request."""
+        """When it was sent, and its answer; none if it was lost. A connection that is refused is no request. After
+        `hang_up_after` seconds without an answer the connection is closed."""
         headers = [(b"idempotency-key", key.encode())] if key else None
         while True:
             port = self._servers.choose(self._random)
             sent = time.time()
             try:
-                return sent, await self._connections[port].call(method, path, body, headers)
+                call = self._connections[port].call(method, path, body, headers)
+                return sent, await (call if hang_up_after is None else asyncio.wait_for(call, hang_up_after))
             except ConnectionRefusedError:
                 self._servers.avoid(port)
                 await asyncio.sleep(0.05)
                 if self.is_over:
                     return sent, None
             except OSError:
-                self._servers.avoid(port)
+                if hang_up_after is None:
+                    self._servers.avoid(port)
                 return sent, None
 
     async def close(self) -> None:

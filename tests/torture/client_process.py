@@ -6,13 +6,13 @@ from pathlib import Path
 
 import uvloop
 
-from tests.torture.callers import Recorder, Servers
+from tests.torture.callers import Recorder, Servers, Until
 from tests.torture.clients import Client
 from tests.torture.kv_clients import KvClient
 
 
 def run_clients(
-    path: Path, *, ports: list[int], token: str, actor_tokens: list[str], seed: int, count: int, until: float,
+    path: Path, *, ports: list[int], token: str, actor_tokens: list[str], seed: int, count: int, until: Until,
     pause: float,
 ) -> None:  # fmt: skip
     """The main function of the process."""

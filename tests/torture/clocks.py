@@ -28,6 +28,8 @@ class DatabaseTime:
 
     def highest(self, begin: float, end: float) -> float:
         """The highest time that the database may have read between two times of the clients."""
+        if len(self._starts) == 1:
+            return end
         spans = self._during(begin, end)
         if len(spans) == 1:
             return end + spans[0][2]
@@ -35,7 +37,11 @@ class DatabaseTime:
         return max(until + high for (_, _, high), until in zip(spans, ends, strict=True))
 
     def lowest(self, begin: float, end: float) -> float:
+        if len(self._starts) == 1:
+            return begin
         spans = self._during(begin, end)
+        if len(spans) == 1:
+            return begin + spans[0][1]
         return min(max(start, begin) + low for start, low, _ in spans)
 
     def reached(self, moment: float, since: float) -> float:

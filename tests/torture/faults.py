@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import math
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import psutil
 import psycopg
 
 from tests.servers import Api, RunningServer
@@ -17,14 +19,16 @@ from tests.torture.history import ClockStep, Fault
 from tests.torture.installation import Installation
 
 RECOVERY_SECONDS = 60.0
-# How long a fault lasts.
-MIN_SECONDS, MAX_SECONDS = 0.3, 3.0
+# How long a fault lasts; one in four is longer than every deadline of the servers.
+MIN_SECONDS, MAX_SECONDS, LONG_SECONDS = 0.3, 3.0, 7.0
+LONG_SHARE = 0.25
 
 
 class Faults:
-    def __init__(self, installation: Installation, seed: int) -> None:
+    def __init__(self, installation: Installation, seed: int, *, max_seconds: float = LONG_SECONDS) -> None:
         self._installation = installation
         self._random = random.Random(seed)
+        self._max_seconds = max_seconds
         self.happened: list[Fault] = []
         self.clock_steps: list[ClockStep] = []
         self._kinds: dict[str, Callable[[], contextlib.AbstractContextManager[object]]] = {
@@ -34,39 +38,57 @@ class Faults:
             "kill postmaster": self._kill_postmaster,
             "stop server": self._stop_server,
             "stop postgres": self._stop_postgres,
+            "stop the holders": self._stop_holders,
             "lose requests and answers": self._lose_answers,
             "cut database connections": self._cut_connections,
             "partition from the database": self._partition,
             "lose the primary": self._lose_primary,
         }
-        if installation.disk is not None:
-            self._kinds["full disk"] = self._fill_disk
-        if installation.clock is not None:
-            self._kinds["set the clock"] = self._set_clock
+        # With what each needs.
+        self.unavailable: list[str] = []
+        self._add("full disk", self._fill_disk, installation.disk, "root, and a file system that can be mounted")
+        self._add("set the clock", self._set_clock, installation.clock, "libfaketime")
+
+    def _add(
+        self, kind: str, fault: Callable[[], contextlib.AbstractContextManager[object]], means: object, needs: str
+    ) -> None:
+        if means is not None:
+            self._kinds[kind] = fault
+        else:
+            self.unavailable.append(f"{kind} (needs {needs})")
 
     @property
     def kinds(self) -> list[str]:
         return list(self._kinds)
 
-    def happen(self, kind: str | None = None) -> Fault:
-        kind = kind or self._random.choice(self.kinds)
-        began = time.time()
-        with contextlib.suppress(OSError, psycopg.Error, subprocess.CalledProcessError), self._kinds[kind]():
-            time.sleep(self._random.uniform(MIN_SECONDS, MAX_SECONDS))
-        fault = Fault(kind=kind, began=began, ended=time.time())
-        fault.recovered = self._recovered()
+    def happen(self, kind: str) -> Fault:
+        seconds = LONG_SECONDS if self._random.random() < LONG_SHARE else self._random.uniform(MIN_SECONDS, MAX_SECONDS)
+        seconds = min(seconds, self._max_seconds)
+        fault = Fault(kind=kind, began=time.time(), ended=math.inf)
+        try:
+            with self._kinds[kind]():
+                if not fault.is_kill:
+                    time.sleep(seconds)
+        except (OSError, psycopg.Error, subprocess.SubprocessError, psutil.Error, AssertionError) as error:
+            fault.error = repr(error)
+        fault.ended = time.time()
+        fault.recovered = self._recovered(seconds if fault.is_kill else 0)
         self.happened.append(fault)
         return fault
 
-    def _recovered(self) -> float | None:
-        """When every server has answered a request that needs the database."""
-        deadline = time.monotonic() + RECOVERY_SECONDS
-        for server in self._installation.servers:
-            while not _answers(server):
-                if time.monotonic() > deadline:
-                    return None
-                time.sleep(0.05)
-        return time.time()
+    def _recovered(self, seconds: float) -> float | None:
+        """When every server has answered a request that needs the database, and goes on to do so for some time: what
+        was killed may answer once more before it is noticed."""
+        recovered = began = time.time()
+        while time.time() < began + RECOVERY_SECONDS:
+            if all(_answers(server) for server in self._installation.servers):
+                if time.time() >= began + seconds:
+                    return recovered
+            else:
+                recovered = math.inf
+            time.sleep(0.05)
+            recovered = min(recovered, time.time())
+        return None
 
     @contextmanager
     def _kill_server(self) -> Iterator[None]:
@@ -110,6 +132,16 @@ class Faults:
     def _stop_postgres(self) -> Iterator[None]:
         with self._installation.stopped_database():
             yield
+
+    @contextmanager
+    def _stop_holders(self) -> Iterator[None]:
+        """One process of clients: some of its leases end meanwhile, and it goes on to use them."""
+        pid = self._random.choice(self._installation.client_pids)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
 
     @contextmanager
     def _lose_answers(self) -> Iterator[None]:

@@ -28,9 +28,15 @@ class Op(msgspec.Struct, kw_only=True, array_like=True, tag="lock", gc=False):
     expires_at: float | None = None
     # The session that the lease is bound to, or that the request is about.
     session: str | None = None
-    # Of an acquire that was answered.
-    request_id: str | None = None
+    # Of an acquire: no other request has it, except one that repeats it. The history names it too.
+    owner: str | None = None
+    # The owner is the idempotency key too.
+    has_key: bool = False
     waits: bool = False
+    # How long it waited until the time was up, by its server.
+    waited: float | None = None
+    # How many names an acquire-all is for; there is an Op of each.
+    all_of: int = 0
     # Names that a claim-next had before the one that it got.
     passed_over: list[str] | None = None
 
@@ -50,33 +56,48 @@ class KvOp(msgspec.Struct, kw_only=True, array_like=True, tag="store", gc=False)
 
 
 class Event(msgspec.Struct, kw_only=True, gc=False):
-    """A row of the audit history. `place` is when a waiter got its place, by the database's clock."""
+    """A row of the audit history. `place` is when a waiter got its place, by the database's clock; `late` is how long
+    after the end of a lease its expiry was recorded."""
 
     id: int
     kind: str
     name: str
     fencing_token: int
     at: float
-    request_id: str | None = None
+    owner: str | None = None
     place: float | None = None
+    late: float = 0.0
+
+    @property
+    def over(self) -> float:
+        """When the lease ended."""
+        return self.at - self.late
 
 
 class Delivered(msgspec.Struct, kw_only=True, gc=False):
-    """An event that a watch delivered."""
+    """An event that a watch delivered, and when."""
 
     watch: int
     kind: str
     name: str
     fencing_token: int
+    at: float = 0.0
 
 
 class Fault(msgspec.Struct, kw_only=True):
-    """`recovered` is when the first request was answered after it; null if none was before the end."""
+    """`recovered` is when all servers answered again; null if they did not. `error` says why it did not happen, or
+    not to the end."""
 
     kind: str
     began: float
     ended: float
     recovered: float | None = None
+    error: str | None = None
+
+    @property
+    def is_kill(self) -> bool:
+        """What is killed starts again by itself, so the recovery begins with the fault."""
+        return self.kind.startswith("kill")
 
 
 class ClockStep(msgspec.Struct, kw_only=True):
@@ -98,4 +119,8 @@ class History(msgspec.Struct, kw_only=True):
     clock_steps: list[ClockStep] = []
     # When a server process had sent no heartbeat for a while: its waiters may be passed over.
     stalls: list[tuple[float, float]] = []
+    # The numbers of all watches that were started.
+    watches: list[int] = []
+    # Kinds of faults that could not be had here.
+    unavailable: list[str] = []
     contradictions: list[str] = []

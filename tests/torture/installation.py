@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
@@ -34,7 +35,9 @@ LEFT_BYTES = 1 << 16
 SERVERS = 2
 # libfaketime looks at its file every two seconds at most.
 CLOCK_SECONDS = 2.2
-_FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+# Debian has a directory for each architecture; other distributions have lib64 or lib.
+_LIBRARIES = (f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}", "/usr/lib64", "/usr/lib", "/usr/local/lib")
+_FAKETIME = next(filter(Path.exists, (Path(each) / "faketime/libfaketime.so.1" for each in _LIBRARIES)), None)
 
 
 class Installation:
@@ -45,7 +48,7 @@ class Installation:
         self._disk = self.directory / "disk"
         self._disk.mkdir()
         self.disk = self._disk if _mount(self._disk) else None
-        self.clock = self.directory / "clock" if _FAKETIME.exists() else None
+        self.clock = self.directory / "clock" if _FAKETIME is not None else None
         self.node = Node(self._disk / "0", {"max_wal_size": "256MB"}, self._clock_variables())
         self.node.directory.mkdir()
         self.worker: subprocess.Popen[bytes] | None = None
@@ -54,6 +57,7 @@ class Installation:
         # Of the servers, and the last one of all others.
         self.database_proxies: list[Any] = []
         self.http_proxies: list[Any] = []
+        self.client_pids: list[int] = []
         self.token = ""
         self.actor_tokens: list[str] = []
         self._actors = actors

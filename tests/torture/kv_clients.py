@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tests.torture.callers import Caller, Recorder, Servers
+from tests.torture.callers import Caller, Recorder, Servers, Until
 from tests.torture.history import KvOp
 
 PATHS = [f"/shared/torture-{number}" for number in range(6)]
@@ -17,7 +17,7 @@ _decode = msgspec.json.Decoder().decode
 
 class KvClient:
     def __init__(
-        self, servers: Servers, recorder: Recorder, token: str, chance: random.Random, *, until: float, pause: float
+        self, servers: Servers, recorder: Recorder, token: str, chance: random.Random, *, until: Until, pause: float
     ) -> None:
         self._caller = Caller(servers, token, chance, until=until)
         self._recorder = recorder
@@ -29,9 +29,9 @@ class KvClient:
         self._seen = dict.fromkeys(PATHS, 0)
 
     async def run(self) -> None:
-        ways = [self._get, self._put, self._swap, self._delete]
+        ways = [self._get, self._wait, self._put, self._swap, self._delete]
         while not self._caller.is_over:
-            (way,) = self._random.choices(ways, (35, 15, 40, 10))
+            (way,) = self._random.choices(ways, (33, 2, 15, 40, 10))
             self._recorder.add([await way(self._random.choice(PATHS))])
             if self._pause:
                 await asyncio.sleep(self._random.random() * 2 * self._pause)
@@ -41,6 +41,16 @@ class KvClient:
         op, answer = await self._call("get", path, "GET")
         if answer is not None:
             op.version, op.value = answer.get("version", 0), answer.get("value")
+        return op
+
+    async def _wait(self, path: str) -> KvOp:
+        """For the version after the one that was seen last. When the time is up, the server reads what is there."""
+        query = f"?min_version={self._seen[path] + 1}&wait_seconds=1"
+        op, answer = await self._call("get", path, "GET", query=query)
+        if answer is not None:
+            op.version, op.value = answer["version"] or 0, answer["value"]
+            if answer.get("timed_out"):
+                op.invoked += 0.9
         return op
 
     async def _put(self, path: str, expected: int | None = None) -> KvOp:

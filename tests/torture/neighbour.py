@@ -207,19 +207,24 @@ def report(control: Turns, beside: Turns) -> bool:
     return not harmed
 
 
+def run(*, seconds: float = 60, port: int | None = None, niceness: int = NICENESS) -> bool:
+    """False if the hostile space has harmed the other."""
+    port = port or free_port()
+    with running_octoadmin(port) as (up, good, bad):
+        turn = seconds / ROUNDS / 2
+        control, beside = asyncio.run(
+            measure(port=port, token=good, hostile_token=bad, seconds=turn, niceness=niceness, up=up)
+        )
+    return report(control, beside)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--port", type=int, default=None, help="of the Octoadmin that it starts")
     parser.add_argument("--nice", type=int, default=NICENESS, help="of the attackers; 0 if the machine is busy")
     arguments = parser.parse_args()
-    port = arguments.port or free_port()
-    with running_octoadmin(port) as (up, good, bad):
-        turn = arguments.seconds / ROUNDS / 2
-        control, beside = asyncio.run(
-            measure(port=port, token=good, hostile_token=bad, seconds=turn, niceness=arguments.nice, up=up)
-        )
-    if not report(control, beside):
+    if not run(seconds=arguments.seconds, port=arguments.port, niceness=arguments.nice):
         sys.exit("The hostile space has harmed its neighbour.")
 
 

@@ -23,7 +23,7 @@ class _HttpProxy(FaultProxy):
     def lose_some(self, seed: float) -> None:
         """Requests and answers."""
         self.random.seed(seed)
-        self.faults, self.probability = ("lost", "cut_off", "reset"), 0.4
+        self.faults, self.probability = ("lost", "cut_off", "reset", "hung_up"), 0.4
 
 
 class _Manager(BaseManager):

@@ -8,21 +8,13 @@ from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from tests.torture.checker import Violation, overtaken, waits_in_order
-from tests.torture.history import History, KvOp, Op
+from tests.torture.checker import RULES
+from tests.torture.clocks import DatabaseTime
+from tests.torture.history import Event, Fault, History, KvOp, Op
+from tests.torture.queue_checker import asked_for_one_name, overtaken, waits_in_order
+from tests.torture.violations import Violation
+from tests.torture.watch_checker import reset_times
 
-RULES = {
-    "fencing": "fencing tokens rise with every grant",
-    "overlap": "no two leases of a name overlap",
-    "lost": "an acknowledged lease lasts until it ends",
-    "stale": "no answer shows a lease that is over or not asked for yet",
-    "revived": "a lease that is over is neither renewed nor released",
-    "release": "a lease is released once",
-    "order": "first come, first served",
-    "watch": "a watch delivers every transition once and in order",
-    "audit": "the history equals the transitions, one to one",
-    "store": "the store is linearizable, path by path, and no version comes twice",
-}
 WIDTH = 1000
 # Events and faults so close to a violation are written down with it.
 NEAR_SECONDS = 20.0
@@ -40,7 +32,8 @@ def summary(history: History, violations: list[Violation]) -> str:
     seconds = max((op.returned for op in ops), default=0) - min((op.invoked for op in ops), default=0) or 1
     unknown = sum(op.outcome == "unknown" for op in ops)
     passed_over, claims = free_names_passed_over(history)
-    handovers = [1000 * (op.returned - op.acquired_at) for op in _handed_over(history)]
+    handovers = _handover_delays(history)
+    resets = [len(reset_times([one for one in history.delivered if one.watch == watch])) for watch in history.watches]
     places = _place_delays(history)
     later = f"by 100 ms: {overtaken(history, 0.1)}"
     lines = [
@@ -48,20 +41,24 @@ def summary(history: History, violations: list[Violation]) -> str:
         f"{len(history.kv_ops):,} of them on the store",
         f"{unknown:,} unknown outcomes, {len(history.events):,} transitions, {len(history.faults)} faults",
         f"{len(violations)} violations",
-        f"handover of {len(handovers):,} waits: {_percentiles(handovers)}",
+        f"handover, from the end of a lease to the answer, {len(handovers):,} times: {_percentiles(handovers)}",
         f"order checked for {waits_in_order(history):,} waits away from faults",
         f"of those, served after a request that was sent later by 20 ms: {overtaken(history, 0.02)}, {later}",
         f"from request to place in the queue: {_percentiles(places)}",
         f"claim-next passed over a name that was free throughout: {passed_over} of {claims:,} times",
     ]
-    by_kind: dict[str, list[float]] = {}
+    lines.append(f"resets of the watches, one for each lost primary at most: {', '.join(map(str, resets)) or 'none'}")
+    by_kind: dict[str, list[Fault]] = {}
     for fault in history.faults:
-        by_kind.setdefault(fault.kind, []).append((fault.recovered or float("inf")) - fault.ended)
-    for kind, recoveries in sorted(by_kind.items()):
+        by_kind.setdefault(fault.kind, []).append(fault)
+    for kind, faults in sorted(by_kind.items()):
+        recoveries = [recovery_seconds(fault) for fault in faults]
         lines.append(
-            f"{kind}: {len(recoveries)} times, answering again after "
-            f"{statistics.median(recoveries):.1f} s (at most {max(recoveries):.1f} s)"
+            f"{kind}: {len(recoveries)} times, answering again {statistics.median(recoveries):.1f} s "
+            f"(at most {max(recoveries):.1f} s) after {'it' if faults[0].is_kill else 'its end'}"
         )
+    lines += [f"NOT AVAILABLE: {kind}" for kind in history.unavailable]
+    lines += [f"FAULT FAILED: {fault.kind}: {fault.error}" for fault in history.faults if fault.error]
     lines += [f"VIOLATION {violation.rule}: {violation.name}: {violation.what}" for violation in violations[:20]]
     return "\n".join(lines)
 
@@ -121,17 +118,35 @@ def _is_near(violation: Violation, time: float) -> bool:
     return violation.began - NEAR_SECONDS < time < violation.ended + NEAR_SECONDS
 
 
-def _handed_over(history: History) -> list[Op]:
-    waited = {event.request_id for event in history.events if event.place is not None}
-    return [op for op in history.ops if op.outcome == "acquired" and op.waits and op.request_id in waited]
+def recovery_seconds(fault: Fault) -> float:
+    """From a kill, and from the end of any other fault."""
+    return (fault.recovered or math.inf) - (fault.began if fault.is_kill else fault.ended)
+
+
+def _handover_delays(history: History) -> list[float]:
+    """From the end of a lease, or the place of the waiter if that was later, to the answer that the waiter got."""
+    clock = DatabaseTime(history.clock_steps)
+    answers = {
+        (op.name, op.fencing_token): op for op in history.ops if op.waits and op.outcome == "acquired" and not op.all_of
+    }
+    delays = []
+    last: dict[str, Event] = {}
+    for event in history.events:
+        before = last.get(event.name)
+        last[event.name] = event
+        op = answers.get((event.name, event.fencing_token))
+        if op is not None and before is not None and event.kind == "acquired" and event.place is not None:
+            freed = clock.reached(max(before.over, event.place), op.invoked)
+            delays.append(1000 * max(op.returned - freed, 0))
+    return delays
 
 
 def _place_delays(history: History) -> list[float]:
-    asked = {op.request_id: op.invoked for op in history.ops if op.waits and op.outcome == "acquired"}
+    clock, asked = DatabaseTime(history.clock_steps), asked_for_one_name(history)
     return [
-        1000 * max(event.place - asked[event.request_id], 0)
+        1000 * (clock.reached(event.place, asked[event.owner]) - asked[event.owner])
         for event in history.events
-        if event.place is not None and event.request_id in asked
+        if event.place is not None and event.owner in asked
     ]
 
 
@@ -164,7 +179,7 @@ def _page(history: History, violations: list[Violation], text: str) -> str:
             )
     for number, fault in enumerate(history.faults):
         x, width = (fault.began - begin) * scale, max((fault.ended - fault.began) * scale, 2)
-        label = html.escape(f"{fault.kind}, answering again after {(fault.recovered or end) - fault.ended:.1f} s")
+        label = html.escape(f"{fault.kind}, answering again after {recovery_seconds(fault):.1f} s")
         bars.append(
             f'<rect x="{x:.1f}" y="{170 + 9 * (number % 10)}" width="{width:.1f}" height="8" fill="#36c">'
             f"<title>{label}</title></rect>"

@@ -1,5 +1,6 @@
 """One run: an installation, clients, faults, and the check of what was recorded."""
 
+import math
 import multiprocessing
 import random
 import subprocess
@@ -12,22 +13,24 @@ import msgspec
 import psycopg
 
 from tests.servers import PROJECT_DIR
-from tests.torture.checker import Violation, check
+from tests.torture.checker import check
 from tests.torture.client_process import run_clients
 from tests.torture.clients import PREFIX
-from tests.torture.faults import Faults
+from tests.torture.faults import LONG_SECONDS, Faults
 from tests.torture.history import Event, History, KvOp, Op
 from tests.torture.installation import Installation
 from tests.torture.stalls import StallMonitor
+from tests.torture.violations import Violation
 from tests.torture.watches import EVENT_KINDS, Watch
 
-# A watch that delivers nothing for so long has delivered all that it will: after a `reset` that is not all there was.
+# A watch that delivers nothing for so long has delivered all that it will.
 CATCH_UP_SECONDS = 15.0
 _OF_TIME = ("ended before it was acquired", "which was acquired before it ended", "was acquired after")
 
 _EVENTS = """
-SELECT id, kind, lock_name, fencing_token, extract(epoch FROM at)::float8, request_id,
-       extract(epoch FROM at)::float8 - (detail ->> 'waited_ms')::float8 / 1000
+SELECT id, kind, lock_name, fencing_token, extract(epoch FROM at)::float8, owner,
+       extract(epoch FROM at)::float8 - (detail ->> 'waited_ms')::float8 / 1000,
+       coalesce(recorded_late_ms, 0)::float8 / 1000
 FROM octo_event
 WHERE kind = ANY (%s) AND starts_with(lock_name, %s)
 ORDER BY id
@@ -37,7 +40,8 @@ ORDER BY id
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """`clients` and `kv_clients` are those of each process. `quiet_seconds` come before the first fault,
-    `fault_seconds` is the mean time between two; `pause` is that of a client between two uses."""
+    `fault_seconds` is the mean time between two; `pause` is that of a client between two uses. If `kinds` are given,
+    each of them happens once, for `max_fault_seconds` at most, and the run lasts until then."""
 
     seconds: float
     seed: int
@@ -48,15 +52,19 @@ class Options:
     fault_seconds: float = 15.0
     pause: float = 0.0
     kinds: tuple[str, ...] = ()
+    max_fault_seconds: float = LONG_SECONDS
 
 
 def torture(options: Options, directory: Path) -> tuple[History, list[Violation]]:
     directory.mkdir(parents=True, exist_ok=True)
     history = History(seed=options.seed)
     installation = Installation(actors=options.processes * options.kv_clients)
+    watches: list[Watch] = []
     try:
         installation.start()
-        watches = [Watch(number, ports=_rotated(installation, number), token=installation.token) for number in range(2)]
+        watches += [
+            Watch(number, ports=_rotated(installation, number), token=installation.token) for number in range(2)
+        ]
         for watch in watches:
             watch.start()
         for watch in watches:
@@ -65,13 +73,17 @@ def torture(options: Options, directory: Path) -> tuple[History, list[Violation]
         installation.stop_worker()
         installation.wait_serving()
         history.events = _events(installation)
-        _wait_for_watches(watches, len(history.events))
+        _wait_for_watches(watches, history.events)
         history.contradictions = _contradictions(installation, clock_was_set=bool(history.clock_steps))
         for watch in watches:
-            watch.stop()
+            history.watches.append(watch.number)
             history.delivered += watch.delivered
     finally:
+        for watch in watches:
+            watch.stop()
         installation.stop()
+        for watch in watches:
+            watch.join(30)
     return history, check(history)
 
 
@@ -82,7 +94,7 @@ def _rotated(installation: Installation, number: int) -> list[int]:
 
 def _break_and_use(installation: Installation, options: Options, directory: Path, history: History) -> None:
     spawn = multiprocessing.get_context("spawn")
-    until = time.time() + options.seconds
+    until = spawn.Value("d", time.time() + options.seconds, lock=False)
     paths = [directory / f"client-{number}.jsonl" for number in range(options.processes)]
     processes = [
         spawn.Process(
@@ -97,23 +109,30 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
     ]  # fmt: skip
     for process in processes:
         process.start()
+        assert process.pid is not None
+        installation.client_pids.append(process.pid)
     monitor = StallMonitor(installation.database_url)
     monitor.start()
-    faults = Faults(installation, options.seed)
+    faults = Faults(installation, options.seed, max_seconds=options.max_fault_seconds)
     order = random.Random(options.seed)
-    chosen = list(options.kinds or faults.kinds)
     time.sleep(options.quiet_seconds)
-    while time.time() + 3 < until:
-        if not chosen:
-            chosen = list(options.kinds or faults.kinds)
-        kind = chosen.pop(order.randrange(len(chosen)))
-        if kind in faults.kinds:
-            faults.happen(kind)
-        time.sleep(max(0.0, min(order.expovariate(1 / options.fault_seconds), until - time.time())))
+    if options.kinds:
+        until.value = math.inf
+        for kind in order.sample(options.kinds, len(options.kinds)):
+            if kind in faults.kinds:
+                faults.happen(kind)
+                time.sleep(order.expovariate(1 / options.fault_seconds))
+        until.value = time.time()
+    chosen: list[str] = []
+    while time.time() + 3 < until.value:
+        chosen = chosen or faults.kinds
+        faults.happen(chosen.pop(order.randrange(len(chosen))))
+        time.sleep(max(0.0, min(order.expovariate(1 / options.fault_seconds), until.value - time.time())))
     for process in processes:
-        process.join(max(until - time.time(), 0) + 120)
+        process.join(max(until.value - time.time(), 0) + 120)
         assert process.exitcode == 0, f"a client process ended with {process.exitcode}"
     history.faults, history.clock_steps = faults.happened, faults.clock_steps
+    history.unavailable = faults.unavailable
     history.stalls = monitor.stop()
     for path in paths:
         _read(path, history)
@@ -142,25 +161,32 @@ def _events(installation: Installation) -> list[Event]:
                 name=sys.intern(name),
                 fencing_token=token,
                 at=at,
-                request_id=request_id,
+                owner=owner,
                 place=place,
+                late=late,
             )
-            for number, kind, name, token, at, request_id, place in connection.execute(
+            for number, kind, name, token, at, owner, place, late in connection.execute(
                 _EVENTS, [list(EVENT_KINDS), PREFIX]
             )
         ]
 
 
-def _wait_for_watches(watches: list[Watch], count: int) -> None:
+def _wait_for_watches(watches: list[Watch], events: list[Event]) -> None:
+    """Until each has delivered the last transition of every name: after a `reset` it does not get all of them."""
+    last = {event.name: (event.kind, event.fencing_token) for event in events}
     before: list[int] = []
     deadline = 0.0
-    while any(len(watch.delivered) < count for watch in watches):
+    while not all(last.items() <= _last_delivered(watch).items() for watch in watches):
         delivered = [len(watch.delivered) for watch in watches]
         if delivered != before:
             before, deadline = delivered, time.monotonic() + CATCH_UP_SECONDS
         if time.monotonic() > deadline:
             break
         time.sleep(0.1)
+
+
+def _last_delivered(watch: Watch) -> dict[str, tuple[str, int]]:
+    return {one.name: (one.kind, one.fencing_token) for one in watch.delivered}
 
 
 def _contradictions(installation: Installation, *, clock_was_set: bool) -> list[str]:

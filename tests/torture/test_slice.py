@@ -6,23 +6,39 @@ from pathlib import Path
 import pytest
 
 from tests.torture import report
-from tests.torture.checker import waits_in_order
+from tests.torture.queue_checker import waits_in_order
 from tests.torture.run import Options, torture
+
+KINDS = (
+    "kill server", "kill backend", "kill postmaster", "stop server", "stop postgres", "stop the holders",
+    "lose requests and answers", "cut database connections", "partition from the database",
+)  # fmt: skip
+# These take as long as half of the others: one of them.
+SLOW_KINDS = ("set the clock", "lose the primary")
+FOUND = "torture/violations"
 
 
 @pytest.mark.timeout(300)
-def test_a_recorded_history_under_faults_keeps_every_promise(tmp_path: Path) -> None:
+def test_a_recorded_history_under_faults_keeps_every_promise(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    cache = request.config.cache
+    assert cache is not None
+    # Another run may well find nothing: when failed tests are repeated, a violation stays one.
+    if (found := cache.get(FOUND, None)) and request.config.getoption("lf"):
+        cache.set(FOUND, None)
+        pytest.fail(found)
     seed = random.SystemRandom().randrange(10**6)
-    kinds = (
-        "lose requests and answers", "kill backend", "cut database connections", "set the clock", "lose the primary",
-    )  # fmt: skip
+    kinds = (*KINDS, random.Random(seed).choice(SLOW_KINDS))
     options = Options(
-        seconds=18, seed=seed, processes=1, clients=10, kv_clients=2, quiet_seconds=6, fault_seconds=1, pause=0.02,
-        kinds=kinds,
+        seconds=18, seed=seed, processes=1, clients=6, kv_clients=2, quiet_seconds=5, fault_seconds=0.2, pause=0.04,
+        kinds=kinds, max_fault_seconds=0.5,
     )  # fmt: skip
     history, violations = torture(options, tmp_path)
-    assert not violations, report.summary(history, violations)
-    assert history.faults
+    text = report.summary(history, violations)
+    cache.set(FOUND, text if violations else None)
+    assert not violations, text
+    missing = {kind for kind in kinds if not any(kind in each for each in history.unavailable)}
+    missing -= {fault.kind for fault in history.faults if not fault.error}
+    assert not missing, text
     assert waits_in_order(history) or history.stalls
     assert {op.outcome for op in history.ops} >= {"acquired", "held", "renewed", "released", "refused"}
     assert {(op.verb, op.outcome) for op in history.kv_ops} >= {("get", "ok"), ("put", "ok"), ("put", "mismatch")}

@@ -18,11 +18,17 @@ class Watch(threading.Thread):
         self.delivered: list[Delivered] = []
         self.is_connected = threading.Event()
         self.stopped = threading.Event()
-        self._number = number
+        self.number = number
         self._ports = ports
         self._stream = EventStream(ports[0], f"/watch?prefix={PREFIX}", token)
 
     def run(self) -> None:
+        try:
+            self._follow()
+        finally:
+            self._stream.close()
+
+    def _follow(self) -> None:
         attempt = 0
         while not self.stopped.is_set():
             self._stream.port = self._ports[attempt % len(self._ports)]
@@ -38,15 +44,17 @@ class Watch(threading.Thread):
             for event in self._stream.events():
                 self.is_connected.set()
                 if event.event == "reset":
-                    self.delivered.append(Delivered(watch=self._number, kind="reset", name="", fencing_token=0))
+                    self.delivered.append(
+                        Delivered(watch=self.number, kind="reset", name="", fencing_token=0, at=time.time())
+                    )
                 elif event.event in EVENT_KINDS and event.id is not None:
                     self.delivered.append(
                         Delivered(
-                            watch=self._number, kind=sys.intern(event.event), name=sys.intern(event.data["lock_name"]),
-                            fencing_token=event.data["fencing_token"],
+                            watch=self.number, kind=sys.intern(event.event), name=sys.intern(event.data["lock_name"]),
+                            fencing_token=event.data["fencing_token"], at=time.time(),
                         )
                     )  # fmt: skip
 
     def stop(self) -> None:
+        """It ends with its stream, when the servers stop: closing it here would wait for what comes next."""
         self.stopped.set()
-        self._stream.close()

@@ -332,7 +332,8 @@ recorded AS (
     CROSS JOIN LATERAL octo_grant_event_v2(
         new.now, new.team_id, new.space_id, new.name, new.fencing_token, new.owner, new.holder_id, new.metadata,
         new.token_id, new.token_name, new.channel, new.address, new.request_id,
-        jsonb_build_object('waited_ms', octo_interval_ms(new.now - new.enqueued_at))) AS event
+        -- A waiter that joined after the clock was read has not waited.
+        jsonb_build_object('waited_ms', greatest(octo_interval_ms(new.now - new.enqueued_at), 0))) AS event
     WHERE new.waiter_id IS NOT NULL
     UNION ALL
     SELECT

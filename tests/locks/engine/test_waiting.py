@@ -201,6 +201,13 @@ class TestHandover:
         assert [waiter.owner for waiter in Waiter.objects.filter(handed_lease_id__isnull=False)] == ["a"]
         assert Event.objects.filter(kind="acquired", lock_name="deploy").count() == 2
 
+    def test_a_waiter_that_joined_after_the_clock_was_read_has_not_waited(self, server, held):
+        """The queue is read after the clock: a request may get a lease that is dated before it was sent."""
+        server.enqueue(owner="a")
+        Waiter.objects.update(enqueued_at=Now() + timedelta(seconds=1))
+        server.engine.release("deploy", held.lease_id)
+        assert Event.objects.get(owner="a").detail == {"waited_ms": 0}
+
     def test_release_hands_over_to_the_first_waiter(self, server, held):
         server.enqueue(owner="a", ttl_seconds=120, metadata="m", request_id="req_a")
         server.enqueue(owner="b")

@@ -1,0 +1,158 @@
+"""The queue: first come, first served, and no name stays free while a request waits for it."""
+
+import bisect
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+
+from tests.torture.history import Event, History, Op
+from tests.torture.leases import Lease
+from tests.torture.violations import Quiet, Violation
+
+# From the moment when the statement reads the clock to its commit, which is when a place counts.
+COMMIT_SECONDS = 0.1
+# A wait that timed out is not in the history, so when it got its place is not known. By then it had one, and still had
+# it so long before the answer.
+PLACE_SECONDS = 1.0
+# How long a name may stay free while a request waits for it: twice what a waiter that has disappeared may cost, and a
+# process that is slow without a fault.
+IDLE_SECONDS = 5.0
+
+Leases = Mapping[tuple[str, int], Lease]
+
+
+def check_order(history: History) -> list[Violation]:
+    """A request that was sent after another had its place does not get the lock before it. Not around faults: a waiter
+    whose server process stalls is passed over, and returns to its place."""
+    found = []
+    asked = _asked(history.ops)
+    quiet = Quiet(history)
+    by_name = _grants(history.events)
+    for name, grants in by_name.items():
+        for index, served in enumerate(grants):
+            if served.place is None or not quiet.during(served.place, served.at):
+                continue
+            for number in range(index - 1, -1, -1):
+                earlier = grants[number]
+                if earlier.at < served.place:
+                    break
+                sent = asked.get(earlier.owner)
+                if sent is not None and sent > served.place + COMMIT_SECONDS:
+                    by = sent - served.place
+                    late = f"{served.owner} had its place {by:.3f} s before {earlier.owner} was sent"
+                    found.append(Violation("order", name, late, served.place, served.at))
+    return found + _check_timed_out(history, by_name, asked, quiet)
+
+
+def _check_timed_out(
+    history: History, by_name: dict[str, list[Event]], asked: dict[str | None, float], quiet: Quiet
+) -> list[Violation]:
+    """A wait whose time was up was not overtaken either."""
+    found = []
+    times = {name: [grant.at for grant in grants] for name, grants in by_name.items()}
+    for op in history.ops:
+        if op.waited is None or op.outcome != "none" or op.all_of:
+            continue
+        place = op.returned - op.waited + PLACE_SECONDS
+        until = op.returned - PLACE_SECONDS
+        if place >= until or not quiet.during(op.invoked, op.returned):
+            continue
+        of_name = times.get(op.name, [])
+        for index in range(bisect.bisect_left(of_name, place), bisect.bisect_left(of_name, until)):
+            grant = by_name[op.name][index]
+            if asked.get(grant.owner, -math.inf) > place:
+                what = f"{op.owner} waited until its time was up, and {grant.owner}, which was sent later, was served"
+                found.append(Violation("order", op.name, what, op.invoked, op.returned))
+                break
+    return found
+
+
+def check_idle(history: History, leases: Leases) -> list[Violation]:
+    """A name does not stay free while a request waits for it, whether or not the request gets it in the end. Stalls
+    count: a process that stops serving its waiters without a fault is what this finds. A lease is over when it has
+    expired, however late that was recorded."""
+    quiet = Quiet(history, stalls=False)
+    free: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    waits = [
+        (op.name, op.invoked, op.returned)
+        for op in history.ops
+        if op.waits and op.outcome == "none" and not op.all_of and op.returned - op.invoked > IDLE_SECONDS
+    ]
+    by_name: dict[str, list[Event]] = defaultdict(list)
+    for event in sorted(history.events, key=lambda event: event.id):
+        by_name[event.name].append(event)
+        if event.place is not None and event.at - event.place > IDLE_SECONDS:
+            waits.append((event.name, event.place, event.at))
+    for name, events in by_name.items():
+        for before, after in itertools.pairwise([*events, None]):
+            assert before is not None
+            if after is not None and after.kind != "acquired":
+                continue
+            lease = leases.get((name, before.fencing_token))
+            over = before.over if before.kind != "acquired" else math.inf
+            freed = min(over, lease.latest_expiry() if lease is not None else math.inf)
+            taken = after.at if after is not None else math.inf
+            if taken - freed > IDLE_SECONDS:
+                free[name].append((freed, taken))
+    found = []
+    for name, began, ended in waits:
+        if not quiet.during(began, ended):
+            continue
+        for freed, taken in free[name]:
+            if (idle := min(taken, ended) - max(freed, began)) > IDLE_SECONDS:
+                found.append(Violation("idle", name, f"free for {idle:.1f} s while a request waited", began, ended))
+    return found
+
+
+def waits_in_order(history: History) -> int:
+    """The number of waits for one name, away from faults."""
+    quiet, asked = Quiet(history), asked_for_one_name(history)
+    return sum(
+        event.place is not None and event.owner in asked and quiet.during(event.place, event.at)
+        for event in history.events
+    )
+
+
+def overtaken(history: History, seconds: float) -> int:
+    """The number of those waits that were served after a request which was sent so much later. Not a violation: both
+    were under way when the first got its place. It says how long that takes."""
+    quiet, asked = Quiet(history), asked_for_one_name(history)
+    count = 0
+    for grants in _grants(history.events).values():
+        latest = -math.inf
+        for event in grants:
+            sent = asked.get(event.owner)
+            if sent is None:
+                continue
+            if event.place is not None and quiet.during(event.place, event.at):
+                count += latest > sent + seconds
+            latest = max(latest, sent)
+    return count
+
+
+def _grants(events: list[Event]) -> dict[str, list[Event]]:
+    """Of each name, in their order."""
+    by_name: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        if event.kind == "acquired":
+            by_name[event.name].append(event)
+    for grants in by_name.values():
+        grants.sort(key=lambda event: event.fencing_token)
+    return by_name
+
+
+def _asked(ops: list[Op]) -> dict[str | None, float]:
+    """When each request was sent for the first time."""
+    asked: dict[str | None, float] = {}
+    for op in ops:
+        if op.owner is not None:
+            asked[op.owner] = min(asked.get(op.owner, math.inf), op.invoked)
+    return asked
+
+
+def asked_for_one_name(history: History) -> dict[str | None, float]:
+    """Not those of acquire-all, which is in the queue of one of its names at a time, nor those that were repeated:
+    their first attempt may have lost its place."""
+    repeated = {op.owner for op in history.ops if op.outcome == "unknown"}
+    return _asked([op for op in history.ops if not op.all_of and op.owner not in repeated])
