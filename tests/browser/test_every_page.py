@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.test import override_settings
 from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
@@ -167,7 +168,9 @@ EACH_KIND = (
 def harbor(django_db_setup: None, django_db_blocker: Any) -> Iterator[RunningServer]:
     """A server with the demo team, once for this file. Ada is a superuser too, so that System shows all it has."""
     with django_db_blocker.unblock():
-        call_command("create_demo", password=PASSWORD, days=1, verbosity=0)
+        # The password hasher of the server process.
+        with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.PBKDF2PasswordHasher"]):
+            call_command("create_demo", password=PASSWORD, days=1, verbosity=0)
         User.objects.filter(username="ada").update(is_superuser=True, is_staff=True)
         create_long_texts(Space.objects.get(slug="production"), User.objects.get(username="ada"))
         with running_server(os.environ["DATABASE_URL"]) as server:
