@@ -150,7 +150,8 @@ def main() -> None:
     except OSError as error:
         sys.exit(bind_error_message(error, host=env.host, port=env.port))
     if env.workers > 1:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_empty(env.data_dir / "metrics"))
+        # By port: another server may have the same data directory.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_empty(env.data_dir / "metrics" / str(env.port)))
         sys.exit(supervise(bound, processes=env.workers))
     serve(bound)
 

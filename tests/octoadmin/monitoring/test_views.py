@@ -224,6 +224,9 @@ def test_other_methods_get_the_error_of_the_contract() -> None:
 
 @pytest.mark.timeout(90)
 def test_metrics_of_two_server_processes_are_summed_up(committed: None) -> None:
+    of_another_server = Path(os.environ["OCTO_DATA_DIR"]) / "metrics" / "1" / "counter_1.db"
+    of_another_server.parent.mkdir(parents=True, exist_ok=True)
+    of_another_server.touch()
     with running_server(os.environ["DATABASE_URL"], OCTO_WORKERS="2") as server:
         for _ in range(20):
             with closing(Api(server.port)) as api:
@@ -232,3 +235,4 @@ def test_metrics_of_two_server_processes_are_summed_up(committed: None) -> None:
             text = api.call("GET", "/metrics").content.decode()
     (line,) = [line for line in text.splitlines() if line.startswith("octoadmin_requests_total") and "2xx" in line]
     assert float(line.split()[-1]) >= 20
+    assert of_another_server.exists()
