@@ -32,8 +32,8 @@ class Tick(Protocol):
 class OnDemandTask:
     """Calls `tick` when an interval has passed (`is_due`), and when it is woken.
 
-    Whether it is still needed is looked at when it ends, without another task running in between: a request that has
-    called `ensure_running`, and counts as a need from then on, is never left without a running task.
+    There is no await between the last check of `is_needed` and `_task = None`, so a request that has called
+    `ensure_running`, and makes `is_needed` true from then on, always has a running task.
     """
 
     def __init__(
@@ -49,19 +49,21 @@ class OnDemandTask:
         self._connection = connection
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     def ensure_running(self) -> None:
-        if self._task is None:
+        if self._task is None and not self._is_stopped:
             self._task = asyncio.create_task(self._run())
 
     def wake(self) -> None:
         self._woken.set()
 
     async def stop(self) -> None:
+        """The tick that runs is completed: what it has claimed would be lost."""
+        self._is_stopped = True
+        self.wake()
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await self._task
         await self._connection.close()
 
     async def _run(self) -> None:
@@ -69,7 +71,7 @@ class OnDemandTask:
         loop = asyncio.get_running_loop()
         next_due = last_needed = loop.time()
         try:
-            while self._is_needed() or loop.time() - last_needed < IDLE_SECONDS:
+            while not self._is_stopped and (self._is_needed() or loop.time() - last_needed < IDLE_SECONDS):
                 if self._is_needed():
                     last_needed = loop.time()
                 if is_due := loop.time() >= next_due:
@@ -105,4 +107,6 @@ class OnDemandTask:
                         await connection.confirm_primary()
             except (psycopg.Error, OSError) as error:
                 _log.warning("no notifications: a background task polls", task=self._purpose, error=str(error).strip())
+            except Exception:
+                _log.exception("the listener of a background task failed", task=self._purpose)
             await asyncio.sleep(1)

@@ -81,13 +81,16 @@ class WaitQueue:
         self._is_closed = False
         self._connection = SharedConnection(purpose="wait queue", lock_timeout=LOCK_TIMEOUT)
         self._worker = QueueWorker(
-            self.server_id, is_needed=lambda: bool(self._arrivals or self._joining or self._waiters),
+            self.server_id, is_needed=self._needs_worker,
             waiting=lambda: set(self._waiters), deliver=self._deliver, mark_lost=self._mark_lost,
             on_tick=self._return_unclaimed_leases,
         )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self._waiters)
+
+    def _needs_worker(self) -> bool:
+        return bool(self._arrivals or self._joining or self._waiters or self._unclaimed)
 
     def wait_options(self, seconds: float) -> dict[str, Any]:
         """The fields of a request that joins the queue in this process."""
