@@ -97,8 +97,9 @@ event AS MATERIALIZED (
     ) AS event
 ),
 reset AS (
-    -- An id that no event has: receivers recognise a delivery that comes twice by it.
-    SELECT id AS webhook_id, nextval('octo_event_id_seq') AS id
+    -- Receivers recognise a delivery that comes twice by its id. The sequence may return ids of events that were lost, and
+    -- that the receiver has handled: ids of resets are negative.
+    SELECT id AS webhook_id, -(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS id
     FROM reader
     WHERE NOT $5::boolean AND cursor_timeline <> timeline
 ),

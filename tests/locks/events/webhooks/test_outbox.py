@@ -22,7 +22,7 @@ from locks.events.webhooks.encryption import DecryptionFailed, decrypt, encrypt
 from locks.events.webhooks.outbox import Claim, claim, fan_out, record_attempt, retry_delay
 from locks.events.webhooks.payloads import encode_body
 from locks.events.webhooks.sending import AttemptResult
-from locks.models import Delivery, DeliveryAttempt, Event, Webhook
+from locks.models import Delivery, DeliveryAttempt, Webhook
 from locks.services import webhooks
 from locks.services.audit import Actor
 from locks.token_format import parse
@@ -168,7 +168,8 @@ def test_after_a_failover_a_webhook_gets_a_reset_and_goes_on(space, digest) -> N
     body = json.loads(encode_body(reset))
     assert (body["event"], body["lock"], body["lock_name"]) == ("reset", None, None)
     assert body["reason"].startswith("The database was replaced or restored.")
-    assert not Event.objects.filter(pk=reset.event_id).exists()
+    # The sequence could return one that a lost event had.
+    assert reset.event_id < 0
 
 
 def test_later_events_wait_for_the_reset(space, digest) -> None:
