@@ -34,7 +34,7 @@ def _install_packages() -> None:
     install = ("apt-get", "install", "-y", "-qq", "--no-install-recommends")
     _run("apt-get", "update", "-qq")
     if not _run(*install, *missing):
-        # One of them is not to be had in this distribution.
+        # One of them is unavailable in this distribution.
         for program in missing:
             _run(*install, program)
     if find() is None:

@@ -206,6 +206,8 @@ class SharedServers:
         finally:
             server.close_clients()
             server.signal(signal.SIGSTOP)
+        # A test may have stopped or killed it.
+        assert server.process.poll() in (None, 0, -signal.SIGTERM, -signal.SIGKILL), "the server has failed"
 
     def kill(self) -> None:
         for server in self._servers.values():

@@ -121,6 +121,6 @@ class History(msgspec.Struct, kw_only=True):
     stalls: list[tuple[float, float]] = []
     # The numbers of all watches that were started.
     watches: list[int] = []
-    # Kinds of faults that could not be had here.
+    # Kinds of faults that are unavailable here.
     unavailable: list[str] = []
     contradictions: list[str] = []

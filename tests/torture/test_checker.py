@@ -284,7 +284,7 @@ VIOLATIONS = {
     "audit: two ends": ("audit", change_events(lambda events: events.append(event(9, "expired", 10, 3.0)))),
     "audit: a grant that no request asked for": (
         "audit",
-        both(of_c("expired", 9.3, late=0.05), end(("acquired", 40, 10.0, {"owner": "nobody"}))),
+        both(of_c("expired", 9.3, late=0.05), end(("acquired", 40, 10.0, {"owner": "stranger"}))),
     ),
     "audit: a grant to a request that was refused": (
         "audit",

@@ -39,6 +39,8 @@ def test_a_recorded_history_under_faults_keeps_every_promise(tmp_path: Path, req
     missing = {kind for kind in kinds if not any(kind in each for each in history.unavailable)}
     missing -= {fault.kind for fault in history.faults if not fault.error}
     assert not missing, text
-    assert waits_in_order(history) or history.stalls
+    # A machine that is too busy stalls without a fault.
+    first_fault = min(fault.began for fault in history.faults)
+    assert waits_in_order(history) or any(began < first_fault for began, _ in history.stalls), text
     assert {op.outcome for op in history.ops} >= {"acquired", "held", "renewed", "released", "refused"}
     assert {(op.verb, op.outcome) for op in history.kv_ops} >= {("get", "ok"), ("put", "ok"), ("put", "mismatch")}
