@@ -502,3 +502,11 @@ def test_a_waiter_whose_server_process_gave_no_sign_of_life_may_be_passed_over()
     overtaken(history)
     history.stalls.append((1.0, 1.5))
     assert check(history) == []
+
+
+def test_how_long_a_name_was_free_is_not_known_near_a_step_of_the_clock():
+    history = possible()
+    idle(history)
+    assert "idle" in {violation.rule for violation in check(history)}
+    history.clock_steps.append(ClockStep(began=-20.0, ended=-19.9, offset=0.0))
+    assert "idle" not in {violation.rule for violation in check(history)}
