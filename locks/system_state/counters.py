@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import msgspec
-from django.db import OperationalError, connection
+from django.db import connection
 
 from locks.system_state.db_health import check_connection
 from locks.system_state.ttl_cache import TTLCache
@@ -112,12 +112,8 @@ latest_totals = TTLCache(_fetch_totals, seconds=TOTALS_FRESH_SECONDS)
 
 
 def totals() -> Totals:
-    """Raises OperationalError, which is not cached: /health must notice that the database is back."""
-    try:
-        return latest_totals()[0]
-    except OperationalError:
-        latest_totals.clear()
-        raise
+    """Raises OperationalError."""
+    return latest_totals()[0]
 
 
 def counters() -> Counters:

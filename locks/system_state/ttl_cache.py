@@ -10,6 +10,10 @@ from django.db import Error, OperationalError
 Value = TypeVar("Value")
 
 
+# A failure is kept for less time, so that /health notices soon that the database is back.
+FAILURE_SECONDS = 0.25
+
+
 class TTLCache(Generic[Value]):
     """A failure is shared too: when the database is gone, one thread finds that out, and the others do not wait for it
     one after the other."""
@@ -25,7 +29,8 @@ class TTLCache(Generic[Value]):
     def __call__(self) -> tuple[Value, float]:
         """The value and how many seconds old it is. Raises OperationalError."""
         with self._lock:
-            if time.monotonic() - self._fetched_at >= self._seconds:
+            seconds = self._seconds if self._failure is None else min(self._seconds, FAILURE_SECONDS)
+            if time.monotonic() - self._fetched_at >= seconds:
                 self._value, self._failure = None, None
                 try:
                     self._value = self._fetch()
