@@ -23,7 +23,7 @@ up: $(VENV)/.runtime
 	@exec $(BIN)/python manage.py up --stop-with-parent
 
 # More processes than cores: many tests wait for servers, browsers and clocks.
-TEST_PROCESSES = $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 )))
+TEST_PROCESSES = $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 4 )))
 
 # The checks run beside the tests: both leave cores idle.
 test: $(VENV)/.development
@@ -40,7 +40,8 @@ tests: export PYTHONDONTWRITEBYTECODE :=
 # them takes each process six seconds.
 tests: $(VENV)/.development
 	@$(BIN)/python -m tests.install
-	@$(BIN)/python -m pytest -m "$(TESTS)" --assert plain --numprocesses $(TEST_PROCESSES) --dist loadgroup $(PYTEST_ARGS) || { \
+	@$(BIN)/python -m pytest -m "$(TESTS)" --assert plain --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder \
+		$(PYTEST_ARGS) || { \
 		echo "What failed beside the other tests is run once more, one test at a time:"; \
 		$(BIN)/python -m pytest -m "$(TESTS)" --last-failed --last-failed-no-failures none \
 			--numprocesses 1 --dist loadgroup $(PYTEST_ARGS); }

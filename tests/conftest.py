@@ -4,6 +4,7 @@ Alice is an admin of team Blue, Olga an operator, Victor a viewer; Bob is an adm
 sees nothing of Blue; Root is a superuser.
 """
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,15 +28,18 @@ PASSWORD = "correct horse battery staple"
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Tests that share a server or a browser run in one process. Those with a timeout of their own take longest: they
-    start first, so that the last processes end together."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Tests that share a server or a browser run in one process, as one group. Groups, and tests with a timeout of their
+    own, take longest: they start first, so that the last processes end together. All are mixed beyond their modules:
+    many modules only wait for a clock, and while every process ran one of these, the cores would be idle."""
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
         if any(each[-1].scope == "module" for each in fixtures) and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     yield
-    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
+    if hasattr(config, "workerinput"):
+        random.Random(config.getoption("randomly_seed", 0)).shuffle(items)
+        items.sort(key=lambda item: not any(map(item.get_closest_marker, ("timeout", "xdist_group"))))
 
 
 @pytest.fixture(scope="session")
