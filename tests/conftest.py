@@ -29,9 +29,9 @@ PASSWORD = "correct horse battery staple"
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Tests that share a server or a browser run in one process, as one group. Groups, and tests with a timeout of their
-    own, take longest: they start first, so that the last processes end together. All are mixed beyond their modules:
-    many modules only wait for a clock, and while every process ran one of these, the cores would be idle."""
+    """Tests that share a server or a browser run in one process, as one group. Groups, and tests with a timeout of
+    their own, take longest: they start first, so that the last processes end together. All are mixed beyond their
+    modules: many modules only wait for a clock, and while every process ran one of these, the cores would be idle."""
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
         if any(each[-1].scope == "module" for each in fixtures) and not item.get_closest_marker("xdist_group"):
