@@ -30,4 +30,3 @@ def test_a_failure_is_shared_and_soon_tried_again() -> None:
 
     assert until(value) == 2
     assert cache()[0] == 2
-
