@@ -28,6 +28,10 @@ if (live) {
   let pending = 0
   let orMore = false
   let fetching = false
+  // The user has asked for what is fetched, so it is shown also while the page is in use.
+  let isAsked = false
+  // It arrived when the page had come into use, so it waits with the other changes.
+  let isHeldBack = false
   let timer = null
   let wasInterrupted = false
   // Rows were left where they were, so the list is not in its order.
@@ -113,23 +117,29 @@ if (live) {
 
   function refreshSoon() {
     if (timer !== null || fetching) return
-    timer = setTimeout(refresh, Math.max(0, fetchedAt + refreshMs - performance.now()))
+    timer = setTimeout(() => {
+      timer = null
+      if (!isBusy()) refresh()
+    }, Math.max(0, fetchedAt + refreshMs - performance.now()))
   }
 
-  async function refresh() {
+  async function refresh({ asked = false } = {}) {
     clearTimeout(timer)
     timer = null
     if (fetching || isAway()) return
     fetching = true
+    isAsked = asked
     fetchedAt = performance.now()
     const known = pending
+    isHeldBack = false
     try {
       await htmx.ajax("GET", location.pathname + location.search, { source: "#live-content", target: "#live-content", swap: "morph:outerHTML" })
     } catch {
       // confirmedAt tells whether it arrived.
     }
     fetching = false
-    pending = announces ? 0 : pending - known
+    if (isHeldBack) pending = Math.max(pending, 1)
+    else pending = announces ? 0 : pending - known
     if (content()?.dataset.announce) announce(content().dataset.announce)
     if (pending > 0 && !isBusy() && !announces) refreshSoon()
     render()
@@ -195,7 +205,8 @@ if (live) {
   // A response to the URL before a filter was applied would undo the filter.
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.requestConfig?.elt?.id !== "live-content") return
-    if (event.detail.pathInfo.requestPath === location.pathname + location.search) {
+    isHeldBack = !isAsked && Boolean(isBusy())
+    if (!isHeldBack && event.detail.pathInfo.requestPath === location.pathname + location.search) {
       isUnsorted = Boolean(keepsOrder())
       if (isUnsorted) event.detail.serverResponse = inShownOrder(event.detail.serverResponse)
       focusedRow = rowNumber(document.activeElement)
@@ -230,7 +241,7 @@ if (live) {
   })
   window.addEventListener("pagehide", disconnect)
   window.addEventListener("pageshow", connect)
-  pill.addEventListener("click", refresh)
+  pill.addEventListener("click", () => refresh({ asked: true }))
   pause.addEventListener("click", () => {
     paused = !paused
     pause.setAttribute("aria-pressed", String(paused))
@@ -248,10 +259,8 @@ if (live) {
     else if (!isConnected() && !isBusy()) refreshSoon()
   }, POLL_MS)
   setInterval(() => {
-    if (isUnsorted && !keepsOrder() && !isBusy()) {
-      isUnsorted = false
-      refreshSoon()
-    }
+    const hasNews = (pending > 0 && !announces) || (isUnsorted && !keepsOrder())
+    if (hasNews && !isBusy()) refreshSoon()
     render()
   }, 1000)
   // For values that change without an event.

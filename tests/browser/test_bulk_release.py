@@ -2,7 +2,6 @@
 
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -27,8 +26,6 @@ def checkbox(page: Page, name: str):
 def test_a_selection_survives_a_refresh_and_ends_with_its_hold(page: Page, api: Api):  # noqa: F811
     held = {name: take(api, name, owner="runner-7") for name in ("first", "second", "third")}
     watch(page, "olga")
-    # The page refreshes once after it has connected.
-    time.sleep(1.5)
     page.get_by_role("link", name="Details of first").focus()
     page.keyboard.press("x")
     expect(checkbox(page, "first")).to_be_checked()

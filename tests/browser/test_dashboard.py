@@ -4,7 +4,7 @@ import re
 import time
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.browser.visitors import log_in
 from tests.servers import Api, RunningServer
@@ -122,18 +122,23 @@ def test_leaving_the_search_asks_for_nothing_and_a_row_opened_next_stays_open(pa
     assert page.evaluate("history.length") == pages + 1
 
 
-def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
-    take(api, "deploy/api")
-    take(api, "cron/backup")
-    watch(page, "victor")
-    time.sleep(1.5)
-    late = []
+def hold_refreshes(page: Page) -> list[Route]:
+    """The requests of the page for its live content from now on, which get no answer until they are continued."""
+    late: list[Route] = []
     page.route(
         lambda url: url.endswith(NOW),
         lambda route: (
             late.append(route) if route.request.headers.get("hx-target") == "live-content" else route.continue_()
         ),
     )
+    return late
+
+
+def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
+    take(api, "deploy/api")
+    take(api, "cron/backup")
+    watch(page, "victor")
+    late = hold_refreshes(page)
     take(api, "another")
     while not late:
         page.wait_for_timeout(50)
@@ -144,6 +149,28 @@ def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
     page.wait_for_timeout(1_000)
     expect(row(page, "deploy/api")).to_have_count(0)
     page.unroute_all()
+
+
+def test_a_refresh_that_arrives_when_a_dialog_is_open_waits_until_it_is_closed(page: Page, api: Api):
+    held = take(api, "first")
+    take(api, "second")
+    watch(page, "olga")
+    late = hold_refreshes(page)
+    api.call("POST", "/locks/first/release", {"lease_id": held["lease_id"]})
+    while not late:
+        page.wait_for_timeout(50)
+    page.get_by_role("link", name="Force-release first").press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    with page.expect_response(lambda response: response.url.endswith(NOW)):
+        for route in late:
+            route.continue_()
+    page.unroute_all()
+    page.wait_for_timeout(1_500)
+    expect(page.get_by_role("row").filter(has_text="first")).to_have_count(1)
+    page.keyboard.press("Escape")
+    page.mouse.move(5, 5)
+    expect(row(page, "first")).to_have_count(0)
+    expect(page.get_by_role("link", name="Details of second")).to_be_focused()
 
 
 def test_force_release_with_a_reason(page: Page, api: Api):
@@ -259,7 +286,6 @@ def test_paused_changes_wait_behind_a_pill(page: Page, api: Api):
     watch(page, "victor")
     page.keyboard.press("p")
     expect(page.get_by_text("Paused", exact=True)).to_be_visible()
-    time.sleep(1.5)
     take(api, "job")
     pill = page.get_by_role("button", name=re.compile(r"\+\d+ change"))
     expect(pill).to_be_visible()
