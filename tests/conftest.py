@@ -4,8 +4,10 @@ Alice is an admin of team Blue, Olga an operator, Victor a viewer; Bob is an adm
 sees nothing of Blue; Root is a superuser.
 """
 
+import gc
 import random
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -29,17 +31,47 @@ PASSWORD = "correct horse battery staple"
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Tests that share a server or a browser run in one process, as one group. Groups, and tests with a timeout of
-    their own, take longest: they start first, so that the last processes end together. All are mixed beyond their
-    modules: many modules only wait for a clock, and while every process ran one of these, the cores would be idle."""
+    """Tests that share a server or a browser run in one process, as one group."""
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
         if any(each[-1].scope == "module" for each in fixtures) and not item.get_closest_marker("xdist_group"):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     yield
     if hasattr(config, "workerinput"):
-        random.Random(config.getoption("randomly_seed", 0)).shuffle(items)
-        items.sort(key=lambda item: not any(map(item.get_closest_marker, ("timeout", "xdist_group"))))
+        items[:] = _mixed(items, random.Random(config.getoption("randomly_seed", 0)))
+
+
+def _mixed(items: list[pytest.Item], rng: random.Random) -> list[pytest.Item]:
+    """In an order that keeps the cores busy, but not overloaded, until the end. Groups, and tests with a timeout of
+    their own, take long: the largest is the first, and they are spread over two thirds of the run. The others are mixed
+    beyond their modules, many of which only wait for a clock. In a group, modules stay together: each sets up its
+    fixtures once."""
+    units: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        units.setdefault(group.args[0] if group else item.nodeid, []).append(item)
+    long, short = [], []
+    for unit in units.values():
+        unit.sort(key=lambda item: item.path)
+        (long if any(map(unit[0].get_closest_marker, ("timeout", "xdist_group"))) else short).append(unit)
+    long.sort(key=len, reverse=True)
+    rng.shuffle(short)
+    placed = [(index / len(long) * 2 / 3, unit) for index, unit in enumerate(long)]
+    placed += [(index / len(short), unit) for index, unit in enumerate(short)]
+    return [item for _place, unit in sorted(placed, key=itemgetter(0)) for item in unit]
+
+
+def pytest_collection_finish() -> None:
+    """The garbage collector leaves out the modules and tests: they stay, and each full collection would go through
+    them."""
+    gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Before a fixture begins a transaction. A browser test may leave a connection to a cleaned database, because an
+    event loop runs in its thread."""
+    drop_dead_connection()
 
 
 @pytest.fixture(scope="session")
@@ -66,12 +98,6 @@ def committed(
         if not database.clean(connection.settings_dict["NAME"]):
             # They may remember rows whose ids are given out again.
             shared_servers.kill()
-
-
-@pytest.fixture(autouse=True)
-def _no_dead_connection() -> None:
-    """A browser test may leave a connection to a dropped database, because an event loop runs in its thread."""
-    drop_dead_connection()
 
 
 @pytest.fixture(autouse=True, scope="session")
