@@ -57,7 +57,7 @@ class KvOp(msgspec.Struct, kw_only=True, array_like=True, tag="store", gc=False)
 
 class Event(msgspec.Struct, kw_only=True, gc=False):
     """A row of the audit history. `place` is when a waiter got its place, by the database's clock; `late` is how long
-    after the end of a lease its expiry was recorded."""
+    after the end of a lease its expiry was recorded; `held` is how long the lease lasted, and `reason` why it ended."""
 
     id: int
     kind: str
@@ -67,6 +67,8 @@ class Event(msgspec.Struct, kw_only=True, gc=False):
     owner: str | None = None
     place: float | None = None
     late: float = 0.0
+    held: float = 0.0
+    reason: str | None = None
 
     @property
     def over(self) -> float:

@@ -5,10 +5,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from tests.torture.history import Event, History, Op
+from tests.torture.leases import MAX_TTL_SECONDS
 from tests.torture.violations import ROUNDING, Violation, violation
-
-# No client asks for a longer lease.
-MAX_TTL_SECONDS = 30.0
 
 
 def check_requests(history: History, ends: Mapping[tuple[str, int], Event]) -> list[Violation]:

@@ -30,7 +30,7 @@ _OF_TIME = ("ended before it was acquired", "which was acquired before it ended"
 _EVENTS = """
 SELECT id, kind, lock_name, fencing_token, extract(epoch FROM at)::float8, owner,
        extract(epoch FROM at)::float8 - (detail ->> 'waited_ms')::float8 / 1000,
-       coalesce(recorded_late_ms, 0)::float8 / 1000
+       coalesce(recorded_late_ms, 0)::float8 / 1000, coalesce(held_ms, 0)::float8 / 1000, reason
 FROM octo_event
 WHERE kind = ANY (%s) AND starts_with(lock_name, %s)
 ORDER BY id
@@ -164,8 +164,10 @@ def _events(installation: Installation) -> list[Event]:
                 owner=owner,
                 place=place,
                 late=late,
+                held=held,
+                reason=sys.intern(reason) if kind == "released" and reason else None,
             )
-            for number, kind, name, token, at, owner, place, late in connection.execute(
+            for number, kind, name, token, at, owner, place, late, held, reason in connection.execute(
                 _EVENTS, [list(EVENT_KINDS), PREFIX]
             )
         ]

@@ -4,9 +4,11 @@ import copy
 
 import pytest
 
+from tests.torture.audit_checker import RETURNED
 from tests.torture.checker import check
 from tests.torture.history import ClockStep, Delivered, Event, Fault, History, Op
 
+SESSION_ENDED = "its session was ended"
 RESET = Delivered(watch=1, kind="reset", name="", fencing_token=0, at=2.5)
 
 
@@ -180,6 +182,37 @@ def claims(second_at):
     return both(add(lost, again), row(60, 5.05, "K", "one", 6), row(70, second_at, "K", "two", 7))
 
 
+def returned_by_its_server(*, place=9.95, told=False, **ends):
+    """D waits, and its answer is lost; what it was granted is returned. Or its retry is told of the lease before."""
+    again = op("acquire", 9.9, 10.15, "acquired", "d", 40, acquired_at=10.0, expires_at=20.0, owner="D", has_key=True)
+    return both(
+        of_c("expired", 9.3, late=0.05),
+        end(
+            ("acquired", 40, 10.0, {"owner": "D", "place": place}),
+            ("released", 40, 10.2, {"owner": "D", "held": 0.2, "reason": RETURNED} | ends),
+        ),
+        add(
+            op("acquire", 9.9, 10.1, "unknown", owner="D", waits=True, has_key=True),
+            *([again] if told else ()),
+        ),
+    )
+
+
+def ended_with_its_session(*, at, held, invoked=1.2, outcome="ended"):
+    """A's lease. The end of its session is answered at 1.3."""
+    return both(
+        session(op("end_session", invoked, 1.3, outcome, session="s")),
+        lambda history: history.ops.remove(history.ops[4]),
+        lambda history: history.ops.remove(history.ops[3]),
+        change_events(
+            lambda events: [
+                setattr(events[1], name, value)
+                for name, value in (("at", at), ("held", held), ("reason", SESSION_ENDED))
+            ]
+        ),
+    )
+
+
 def forced(history):
     """By a request whose answer was lost."""
     history.ops[4] = op("force", 2.0, 2.1, "unknown")
@@ -308,6 +341,22 @@ VIOLATIONS = {
         "audit",
         both(change(6, outcome="unknown"), of_c("released", 6.0)),
     ),
+    "audit: the holder has released a lease that no client was told of": (
+        "audit",
+        returned_by_its_server(reason=None),
+    ),
+    "audit: the server has returned a lease that a retry was told of": ("audit", returned_by_its_server(told=True)),
+    "audit: the server has returned a lease that was not handed over": ("audit", returned_by_its_server(place=None)),
+    "audit: a lease lasted longer than its session": ("audit", ended_with_its_session(at=1.8, held=1.75)),
+    "audit: a lease ended before its session": ("audit", ended_with_its_session(at=1.25, held=0.9)),
+    "audit: a lease that was asked for after the end of its session ended with it": (
+        "audit",
+        both(
+            session(op("end_session", 3.0, 3.1, "ended", session="s")),
+            change(6, session="s"),
+            of_c("released", 5.0, reason=SESSION_ENDED),
+        ),
+    ),
     "audit: a force-release that no request asked for": ("audit", of_c("force_released", 6.0)),
     "audit: a release at another time than its request": (
         "audit",
@@ -385,7 +434,10 @@ OPEN = {
     ),
     "a waiter may be handed a lock and not take it": both(
         of_c("expired", 9.3, late=0.05),
-        end(("acquired", 40, 10.0, {"owner": "D", "place": 9.95}), ("released", 40, 10.2, {"owner": "D"})),
+        end(
+            ("acquired", 40, 10.0, {"owner": "D", "place": 9.95}),
+            ("released", 40, 10.2, {"owner": "D", "reason": RETURNED}),
+        ),
         add(op("acquire", 9.9, 10.5, "none", owner="D", waits=True, waited=0.5)),
     ),
     "a handover may be dated before the request that gets it": both(
@@ -408,8 +460,19 @@ OPEN = {
             op("keepalive", 1.5, 1.6, "refused", session="s"),
         ),
         change(4, outcome="refused"),
-        change_events(lambda events: setattr(events[1], "at", 1.8)),
+        change_events(
+            lambda events: [
+                setattr(events[1], *each) for each in (("at", 1.8), ("held", 1.75), ("reason", SESSION_ENDED))
+            ]
+        ),
     ),
+    "the end of its session may be recorded later": ended_with_its_session(at=1.8, held=1.2),
+    "a lease may be granted while its session ends": both(
+        session(op("end_session", 4.21, 4.22, "ended", session="s")),
+        change(6, session="s"),
+        of_c("released", 5.0, reason=SESSION_ENDED),
+    ),
+    "a lease may be returned by the server of a waiter that has gone": returned_by_its_server(),
     "its session may have expired": both(
         session(op("inspect", 12.5, 12.6, "free"), op("keepalive", 12.2, 12.3, "refused", session="s")),
         change(6, session="s", expires_at=34.25),
@@ -468,6 +531,14 @@ def test_a_lease_ends_earlier_if_the_clock_is_set_forwards():
     assert check(history) == []
     history.clock_steps.clear()
     assert {"lost"} <= {violation.rule for violation in check(history)}
+
+
+def test_a_clock_that_was_set_does_not_show_that_a_retry_was_told_of_a_lease():
+    history = possible()
+    returned_by_its_server(told=True)(history)
+    set_clock(history, began=10.12, offset=-0.5)
+    history.events[-1].at, history.delivered[-1].at = 9.7, 9.7
+    assert check(history) == []
 
 
 def test_a_lease_that_was_granted_before_the_end_of_another_is_found_whatever_the_clock():
