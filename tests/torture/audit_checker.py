@@ -6,7 +6,7 @@ order; and every row has a request that may have caused it, or a lease that had 
 
 import bisect
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from tests.torture.clocks import DatabaseTime
@@ -23,7 +23,10 @@ _KINDS = {
 }
 
 
-def check_audit(history: History, ends: Ends, sessions: dict[str, Session], clock: DatabaseTime) -> list[Violation]:
+def check_audit(
+    history: History, ends: Ends, sessions: dict[str, Session], clock: DatabaseTime, judged: Counter[str]
+) -> list[Violation]:
+    judged["audit"] += len(history.events)
     found = _check_order_of_events(history.events)
     rows = {(event.name, event.fencing_token, event.kind): event for event in history.events}
     tokens = {op.lease_id: op.fencing_token for op in history.ops if op.outcome == "acquired"}
@@ -32,6 +35,7 @@ def check_audit(history: History, ends: Ends, sessions: dict[str, Session], cloc
             token = tokens.get(op.lease_id) if op.verb == "release" else op.fencing_token
             if token is None:
                 continue
+            judged["audit"] += 1
             row = rows.get((op.name, token, kind))
             if row is None:
                 what = f"{kind} of {token} is missing"

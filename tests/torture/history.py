@@ -76,6 +76,17 @@ class Event(msgspec.Struct, kw_only=True, gc=False):
         return self.at - self.late
 
 
+class Place(msgspec.Struct, kw_only=True, gc=False):
+    """A request in the queue of a name. `at` is when it got its place, by the database's clock and before the commit;
+    `seen` is when the queue was first read with it, and `last` when a reading began that still showed it."""
+
+    name: str
+    owner: str
+    at: float
+    seen: float
+    last: float
+
+
 class Delivered(msgspec.Struct, kw_only=True, gc=False):
     """An event that a watch delivered, and when."""
 
@@ -121,6 +132,7 @@ class History(msgspec.Struct, kw_only=True):
     clock_steps: list[ClockStep] = []
     # When a server process had sent no heartbeat for a while: its waiters may be passed over.
     stalls: list[tuple[float, float]] = []
+    places: list[Place] = []
     # The numbers of all watches that were started.
     watches: list[int] = []
     # Kinds of faults that are unavailable here.

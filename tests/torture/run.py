@@ -19,8 +19,8 @@ from tests.torture.clients import PREFIX
 from tests.torture.faults import LONG_SECONDS, Faults
 from tests.torture.history import Event, History, KvOp, Op
 from tests.torture.installation import Installation
-from tests.torture.stalls import StallMonitor
-from tests.torture.violations import Violation
+from tests.torture.queue_monitor import QueueMonitor
+from tests.torture.violations import Judgement
 from tests.torture.watches import EVENT_KINDS, Watch
 
 # A watch that delivers nothing for so long has delivered all that it will.
@@ -55,7 +55,7 @@ class Options:
     max_fault_seconds: float = LONG_SECONDS
 
 
-def torture(options: Options, directory: Path) -> tuple[History, list[Violation]]:
+def torture(options: Options, directory: Path) -> tuple[History, Judgement]:
     directory.mkdir(parents=True, exist_ok=True)
     history = History(seed=options.seed)
     installation = Installation(actors=options.processes * options.kv_clients)
@@ -111,7 +111,7 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
         process.start()
         assert process.pid is not None
         installation.client_pids.append(process.pid)
-    monitor = StallMonitor(installation.database_url)
+    monitor = QueueMonitor(installation.database_url)
     monitor.start()
     faults = Faults(installation, options.seed, max_seconds=options.max_fault_seconds)
     order = random.Random(options.seed)
@@ -133,7 +133,8 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
         assert process.exitcode == 0, f"a client process ended with {process.exitcode}"
     history.faults, history.clock_steps = faults.happened, faults.clock_steps
     history.unavailable = faults.unavailable
-    history.stalls = monitor.stop()
+    monitor.stop()
+    history.stalls, history.places = monitor.stalls, monitor.places
     for path in paths:
         _read(path, history)
         path.unlink()

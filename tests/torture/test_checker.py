@@ -1,12 +1,13 @@
 """The checker finds every kind of violation that is put into a history, and none in one that is possible."""
 
 import copy
+from functools import partial
 
 import pytest
 
 from tests.torture.audit_checker import RETURNED
 from tests.torture.checker import check
-from tests.torture.history import ClockStep, Delivered, Event, Fault, History, Op
+from tests.torture.history import ClockStep, Delivered, Event, Fault, History, Op, Place
 
 SESSION_ENDED = "its session was ended"
 RESET = Delivered(watch=1, kind="reset", name="", fencing_token=0, at=2.5)
@@ -21,6 +22,11 @@ def op(verb, invoked, returned, outcome, lease=None, token=None, **fields):
 
 def event(number, kind, token, at, **fields):
     return Event(id=number, kind=kind, name="deploy", fencing_token=token, at=at, **fields)
+
+
+def place(owner, at, *, seen=None, last):
+    """In the queue; by default it is seen there 50 ms later."""
+    return Place(name="deploy", owner=owner, at=at, seen=at + 0.05 if seen is None else seen, last=last)
 
 
 def possible() -> History:
@@ -46,11 +52,12 @@ def possible() -> History:
         Delivered(watch=1, kind=one.kind, name=one.name, fencing_token=one.fencing_token, at=one.at + 0.2)
         for one in events
     ]
-    return History(seed=1, ops=ops, events=events, delivered=delivered, watches=[1])
+    places = [place("B", 0.55, last=1.9)]
+    return History(seed=1, ops=ops, events=events, delivered=delivered, watches=[1], places=places)
 
 
 def test_a_possible_history_has_no_violation():
-    assert check(possible()) == []
+    assert check(possible()).violations == []
 
 
 def change(index, **fields):
@@ -96,15 +103,15 @@ def of_c(kind, at, **fields):
     return end((kind, 30, at, {"owner": "C", **fields}))
 
 
-def overtaken(history):
-    """D was sent at 0.9, after B had its place at 0.55, and is granted first."""
+def overtaken(history, *, sent=0.9):
+    """D was sent after B had its place at 0.55 and was seen there at 0.6, and is granted first."""
     history.ops[2].acquired_at, history.ops[2].fencing_token = 4.35, 40
     history.ops[2].returned = 4.5
     history.ops.append(
-        op("acquire", 0.9, 2.3, "acquired", "d", 20, acquired_at=2.05, expires_at=4.05, owner="D", waits=True)
+        op("acquire", sent, 2.3, "acquired", "d", 20, acquired_at=2.05, expires_at=4.05, owner="D", waits=True)
     )
     history.ops = [one for one in history.ops if one.lease_id != "c"]
-    history.events[2] = event(3, "acquired", 20, 2.05, owner="D", place=0.95)
+    history.events[2] = event(3, "acquired", 20, 2.05, owner="D", place=sent + 0.05)
     history.events[3].owner = "D"
     history.events[4] = event(5, "acquired", 40, 4.35, owner="B", place=0.55)
     history.ops[2].expires_at = 9.0
@@ -127,9 +134,14 @@ def idle(history):
 WAIT = op("acquire", 9.5, 15.5, "none", owner="D", waits=True, waited=5.95)
 
 
-def served_meanwhile(asked):
-    """D waits from 9.5 to 15.5; E, sent at `asked`, is served at 13."""
+def in_the_queue(*places):
+    return lambda history: history.places.extend(places)
+
+
+def served_meanwhile(asked, *places):
+    """D waits from 9.5 to 15.5, and has its place at 9.55; E, sent at `asked`, is served at 13."""
     return both(
+        in_the_queue(*places or [place("D", 9.55, last=15.4)]),
         end(
             ("expired", 30, 12.9, {"owner": "C", "late": 0.05}),
             ("acquired", 50, 13.0, {"owner": "E", "place": asked + 0.05}),
@@ -366,8 +378,16 @@ VIOLATIONS = {
     "audit: an expiry that was recorded before it": ("audit", of_c("expired", 6.0, late=-3.25)),
     "audit: an expiry later than the end": ("audit", of_c("expired", 20.0)),
     "order: a later request is served first": ("order", overtaken),
+    "order: a request is served first that was sent 20 ms after another was seen in the queue": (
+        "order",
+        partial(overtaken, sent=0.62),
+    ),
     "order: a later request that does not wait is served first": ("order", overtaken_by_one_that_does_not_wait),
     "order: a later request is served while another waits until its time is up": ("order", served_meanwhile(11.0)),
+    "order: a request that is sent 50 ms later is served while another waits until its time is up": (
+        "order",
+        served_meanwhile(9.65),
+    ),
     "idle: a waiter is served late": ("idle", idle),
     "idle: a waiter is not served": ("idle", both(of_c("expired", 9.3, late=0.05), add(WAIT))),
     "idle: the end of the lease is recorded when the wait is over": (
@@ -395,7 +415,7 @@ VIOLATIONS = {
 def test_a_violation_is_found(rule, break_it):
     history = possible()
     break_it(history)
-    found = [violation for violation in check(history) if violation.rule == rule]
+    found = [violation for violation in check(history).violations if violation.rule == rule]
     assert found
     assert all(violation.ended > 0 for violation in found)
 
@@ -487,6 +507,16 @@ OPEN = {
         several("none", "none", "none", waits=True), row(60, 5.05, "X", "name-1", 6)
     ),
     "a request that was sent before another waited may be served first": served_meanwhile(9.4),
+    "a request that was sent before the place of another was committed may be served first": served_meanwhile(
+        11.0, place("D", 9.55, seen=11.1, last=15.4)
+    ),
+    "a request may be served before another whose time is up": served_meanwhile(11.0, place("D", 9.55, last=12.9)),
+    "a request may be served before another that gets a new place": served_meanwhile(
+        11.0, place("D", 9.55, last=10.9), place("D", 12.0, last=15.4)
+    ),
+    "a request may be served before another that is not seen in the queue": served_meanwhile(
+        11.0, place("F", 9.55, last=9.6)
+    ),
     "a waiter gets nothing while the name is held": both(
         add(op("renew", 9.0, 9.1, "renewed", "c", expires_at=39.05), WAIT)
     ),
@@ -498,14 +528,30 @@ OPEN = {
 def test_an_unknown_outcome_stays_open(extend):
     history = possible()
     extend(history)
-    assert check(history) == []
+    assert check(history).violations == []
+
+
+def test_a_request_that_was_sent_while_the_commit_of_another_stalled_may_be_served_first():
+    history = possible()
+    overtaken(history)
+    history.places[0].seen = 0.91
+    assert check(history).violations == []
+
+
+def test_each_rule_counts_what_it_judges():
+    history = possible()
+    served_meanwhile(9.4)(history)
+    judged = check(history).judged
+    counts = {"overlap": 3, "lost": 2, "fencing": 3, "stale": 1, "revived": 3, "audit": 12, "order": 2, "idle": 1}
+    assert {rule: judged[rule] for rule in counts} == counts
+    assert check(history).unjudged == ["key", "all", "store", "recovery"]
 
 
 def test_a_waiter_whose_server_stalled_may_be_passed_over():
     history = possible()
     overtaken(history)
     history.faults.append(Fault(kind="stop server", began=1.0, ended=1.5, recovered=1.6))
-    assert check(history) == []
+    assert check(history).violations == []
 
 
 def set_clock(history, *, began, offset):
@@ -528,9 +574,9 @@ def test_a_lease_ends_earlier_if_the_clock_is_set_forwards():
         row_.at += 30
     history.events[1].kind = history.delivered[1].kind = "expired"
     history.events[1].late = 27.0
-    assert check(history) == []
+    assert check(history).violations == []
     history.clock_steps.clear()
-    assert {"lost"} <= {violation.rule for violation in check(history)}
+    assert {"lost"} <= {violation.rule for violation in check(history).violations}
 
 
 def test_a_clock_that_was_set_does_not_show_that_a_retry_was_told_of_a_lease():
@@ -538,21 +584,21 @@ def test_a_clock_that_was_set_does_not_show_that_a_retry_was_told_of_a_lease():
     returned_by_its_server(told=True)(history)
     set_clock(history, began=10.12, offset=-0.5)
     history.events[-1].at, history.delivered[-1].at = 9.7, 9.7
-    assert check(history) == []
+    assert check(history).violations == []
 
 
 def test_a_lease_that_was_granted_before_the_end_of_another_is_found_whatever_the_clock():
     history = possible()
     set_clock(history, began=3.0, offset=-0.5)
     history.ops[6].acquired_at, history.ops[2].expires_at = 3.75, 8.0
-    assert "overlap" in {violation.rule for violation in check(history)}
+    assert "overlap" in {violation.rule for violation in check(history).violations}
 
 
 def test_a_clock_that_was_set_back_may_show_less_than_the_end_of_a_lease():
     history = possible()
     set_clock(history, began=4.1, offset=-1.0)
     history.ops[6].acquired_at, history.ops[6].expires_at, history.events[4].at = 3.25, 8.25, 3.25
-    assert check(history) == []
+    assert check(history).violations == []
 
 
 def test_after_a_reset_a_watch_may_have_missed_events_of_the_loss_and_none_elsewhere():
@@ -560,24 +606,24 @@ def test_after_a_reset_a_watch_may_have_missed_events_of_the_loss_and_none_elsew
     history.faults.append(Fault(kind="lose the primary", began=1.9, ended=2.1, recovered=2.2))
     history.delivered[2] = RESET
     history.delivered.insert(2, RESET)
-    assert check(history) == []
+    assert check(history).violations == []
     history.faults[0].began = history.faults[0].ended = history.faults[0].recovered = 30.0
-    assert "watch" in {violation.rule for violation in check(history)}
+    assert "watch" in {violation.rule for violation in check(history).violations}
     history.faults[0].began = history.faults[0].ended = history.faults[0].recovered = 2.0
     del history.delivered[0]
-    assert "watch" in {violation.rule for violation in check(history)}
+    assert "watch" in {violation.rule for violation in check(history).violations}
 
 
 def test_a_waiter_whose_server_process_gave_no_sign_of_life_may_be_passed_over():
     history = possible()
     overtaken(history)
     history.stalls.append((1.0, 1.5))
-    assert check(history) == []
+    assert check(history).violations == []
 
 
 def test_how_long_a_name_was_free_is_not_known_near_a_step_of_the_clock():
     history = possible()
     idle(history)
-    assert "idle" in {violation.rule for violation in check(history)}
+    assert "idle" in {violation.rule for violation in check(history).violations}
     history.clock_steps.append(ClockStep(began=-20.0, ended=-19.9, offset=0.0))
-    assert "idle" not in {violation.rule for violation in check(history)}
+    assert "idle" not in {violation.rule for violation in check(history).violations}
