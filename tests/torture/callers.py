@@ -41,15 +41,20 @@ class Until(Protocol):
 
 
 class Servers:
-    """The ports at which the installation is reached, and which of them to leave alone."""
+    """The ports at which the installation is reached, those of `count` servers in turn, and which of them to leave
+    alone."""
 
-    def __init__(self, ports: list[int]) -> None:
+    def __init__(self, ports: list[int], *, count: int) -> None:
         self.ports = ports
+        self._count = count
         self._avoided_until = dict.fromkeys(ports, 0.0)
 
     def choose(self, chance: random.Random) -> int:
         now = time.time()
         return chance.choice([port for port in self.ports if self._avoided_until[port] < now] or self.ports)
+
+    def index_of(self, port: int) -> int:
+        return self.ports.index(port) % self._count
 
     def avoid(self, port: int) -> None:
         self._avoided_until[port] = time.time() + AVOID_SECONDS
@@ -62,6 +67,7 @@ class Caller:
         self._servers = servers
         self._random = chance
         self._until = until
+        self.port = servers.ports[0]
         self._connections = {port: Connection(port, token) for port in set(servers.ports)}
 
     @property
@@ -72,10 +78,10 @@ class Caller:
         self, method: str, path: str, body: Any = None, key: str | None = None, *, hang_up_after: float | None = None
     ) -> tuple[float, Reply | None]:
         """When it was sent, and its answer; none if it was lost. A connection that is refused is no request. After
-        `hang_up_after` seconds without an answer the connection is closed."""
+        `hang_up_after` seconds without an answer the connection is closed. `port` is the one that it was sent to."""
         headers = [(b"idempotency-key", key.encode())] if key else None
         while True:
-            port = self._servers.choose(self._random)
+            port = self.port = self._servers.choose(self._random)
             sent = time.time()
             try:
                 call = self._connections[port].call(method, path, body, headers)

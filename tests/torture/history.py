@@ -55,6 +55,14 @@ class KvOp(msgspec.Struct, kw_only=True, array_like=True, tag="store", gc=False)
     value: int | None = None
 
 
+class Spell(msgspec.Struct, kw_only=True, array_like=True, tag="spell", gc=False):
+    """In which no request waited at a server: from the answer to the last one to the invocation of the next."""
+
+    server: int
+    began: float
+    ended: float
+
+
 class Event(msgspec.Struct, kw_only=True, gc=False):
     """A row of the audit history. `place` is when a waiter got its place, by the database's clock; `late` is how long
     after the end of a lease its expiry was recorded; `held` is how long the lease lasted, and `reason` why it ended."""
@@ -133,6 +141,7 @@ class History(msgspec.Struct, kw_only=True):
     # When a server process had sent no heartbeat for a while: its waiters may be passed over.
     stalls: list[tuple[float, float]] = []
     places: list[Place] = []
+    spells: list[Spell] = []
     # The numbers of all watches that were started.
     watches: list[int] = []
     # Kinds of faults that are unavailable here.

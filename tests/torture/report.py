@@ -48,6 +48,8 @@ def summary(history: History, judgement: Judgement) -> str:
         f"claim-next passed over a name that was free throughout: {passed_over} of {claims:,} times",
     ]
     lines.append(f"resets of the watches, one for each lost primary at most: {', '.join(map(str, resets)) or 'none'}")
+    lengths = ", ".join(f"{spell.ended - spell.began:.2f}" for spell in history.spells[:20])
+    lines.append(f"spells without a request that waits, each at one server: {len(history.spells)} ({lengths} s)")
     by_kind: dict[str, list[Fault]] = {}
     for fault in history.faults:
         by_kind.setdefault(fault.kind, []).append(fault)

@@ -17,9 +17,10 @@ from tests.torture.checker import check
 from tests.torture.client_process import run_clients
 from tests.torture.clients import PREFIX
 from tests.torture.faults import LONG_SECONDS, Faults
-from tests.torture.history import Event, History, KvOp, Op
+from tests.torture.history import Event, History, KvOp, Op, Spell
 from tests.torture.installation import Installation
 from tests.torture.queue_monitor import QueueMonitor
+from tests.torture.quiet_spells import after_spell, spells
 from tests.torture.violations import Judgement
 from tests.torture.watches import EVENT_KINDS, Watch
 
@@ -53,6 +54,7 @@ class Options:
     pause: float = 0.0
     kinds: tuple[str, ...] = ()
     max_fault_seconds: float = LONG_SECONDS
+    has_quiet_spells: bool = True
 
 
 def torture(options: Options, directory: Path) -> tuple[History, Judgement]:
@@ -94,7 +96,12 @@ def _rotated(installation: Installation, number: int) -> list[int]:
 
 def _break_and_use(installation: Installation, options: Options, directory: Path, history: History) -> None:
     spawn = multiprocessing.get_context("spawn")
-    until = spawn.Value("d", time.time() + options.seconds, lock=False)
+    began = time.time()
+    until = spawn.Value("d", began + options.seconds, lock=False)
+    last_waits = spawn.Array("d", len(installation.servers), lock=False)
+    plans = []
+    if options.has_quiet_spells:
+        plans = spells(options.seed, began, seconds=options.seconds, servers=len(installation.servers))
     paths = [directory / f"client-{number}.jsonl" for number in range(options.processes)]
     processes = [
         spawn.Process(
@@ -102,7 +109,8 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
             kwargs={
                 "ports": installation.ports, "token": installation.token, "seed": options.seed * 100 + number,
                 "actor_tokens": installation.actor_tokens[number :: options.processes], "count": options.clients,
-                "until": until, "pause": options.pause,
+                "until": until, "pause": options.pause, "plans": plans,
+                "server": number % len(installation.servers), "last_waits": last_waits,
             },
         )
         for number, path in enumerate(paths)
@@ -124,7 +132,8 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
                 time.sleep(order.expovariate(1 / options.fault_seconds))
         until.value = time.time()
     chosen: list[str] = []
-    while time.time() + 3 < until.value:
+    while (moment := after_spell(plans, time.time())) + 3 < until.value:
+        time.sleep(max(moment - time.time(), 0))
         chosen = chosen or faults.kinds
         faults.happen(chosen.pop(order.randrange(len(chosen))))
         time.sleep(max(0.0, min(order.expovariate(1 / options.fault_seconds), until.value - time.time())))
@@ -141,10 +150,13 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
 
 
 def _read(path: Path, history: History) -> None:
-    decoder = msgspec.json.Decoder(Op | KvOp)
+    decoder = msgspec.json.Decoder(Op | KvOp | Spell)
     with path.open("rb") as lines:
         for line in lines:
             op = decoder.decode(line)
+            if isinstance(op, Spell):
+                history.spells.append(op)
+                continue
             # There are few names, and a million operations.
             op.name = sys.intern(op.name)
             if isinstance(op, Op):

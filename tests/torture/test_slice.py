@@ -29,7 +29,7 @@ def test_a_recorded_history_under_faults_keeps_every_promise(tmp_path: Path, req
     kinds = (*KINDS, random.Random(seed).choice(SLOW_KINDS))
     options = Options(
         seconds=18, seed=seed, processes=1, clients=6, kv_clients=2, quiet_seconds=5, fault_seconds=0.2, pause=0.04,
-        kinds=kinds, max_fault_seconds=0.5,
+        kinds=kinds, max_fault_seconds=0.5, has_quiet_spells=False,
     )  # fmt: skip
     history, judgement = torture(options, tmp_path)
     text = report.summary(history, judgement)
