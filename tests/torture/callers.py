@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any, Protocol
 
 import msgspec
@@ -41,20 +41,16 @@ class Until(Protocol):
 
 
 class Servers:
-    """The ports at which the installation is reached, those of `count` servers in turn, and which of them to leave
-    alone."""
+    """The ports at which the installation is reached, the number of the server of each, and which to leave alone."""
 
-    def __init__(self, ports: list[int], *, count: int) -> None:
+    def __init__(self, ports: list[int], numbers: Mapping[int, int]) -> None:
         self.ports = ports
-        self._count = count
+        self.numbers = numbers
         self._avoided_until = dict.fromkeys(ports, 0.0)
 
     def choose(self, chance: random.Random) -> int:
         now = time.time()
         return chance.choice([port for port in self.ports if self._avoided_until[port] < now] or self.ports)
-
-    def index_of(self, port: int) -> int:
-        return self.ports.index(port) % self._count
 
     def avoid(self, port: int) -> None:
         self._avoided_until[port] = time.time() + AVOID_SECONDS

@@ -23,14 +23,15 @@ def run_clients(
         return random.Random(seed * 1000 + number)
 
     async def run() -> None:
-        servers = Servers(ports, count=len(last_waits))
+        numbers = {port: number % len(last_waits) for number, port in enumerate(ports)}
+        servers = Servers(ports, numbers)
         spells = QuietSpells(plans, server=server, last_waits=last_waits, until=until)
         clients = [
             Client(servers, recorder, token, chance(number), until=until, pause=pause, spells=spells)
             for number in range(count)
         ]
         alone = Client(
-            Servers([ports[server]], count=1), recorder, token, chance(800), until=until, pause=pause, spells=spells
+            Servers([ports[server]], numbers), recorder, token, chance(800), until=until, pause=pause, spells=spells
         )
         kv_clients = [
             KvClient(servers, recorder, actor_token, chance(900 + number), until=until, pause=pause)

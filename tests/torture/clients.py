@@ -172,7 +172,7 @@ class Client:
     async def _acquire(self, name: str, *, in_spell: bool = False, **body: Any) -> Op:
         if self._spells.is_quiet and not in_spell:
             body.pop("wait_seconds", None)
-        async for op, answer in self._attempts(name, f"/locks/{name}/acquire", body):
+        async for op, answer in self._attempts(name, f"/locks/{name}/acquire", body, hangs_up=not in_spell):
             if answer.get("status") == "acquired":
                 _granted(op, answer)
             elif answer.get("status") == "held" and "fencing_token" in answer:
@@ -182,7 +182,9 @@ class Client:
                 op.waited = answer["waited_ms"] / 1000
         return op
 
-    async def _attempts(self, name: str, path: str, body: dict[str, Any]) -> AsyncIterator[tuple[Op, dict[str, Any]]]:
+    async def _attempts(
+        self, name: str, path: str, body: dict[str, Any], *, hangs_up: bool = True
+    ) -> AsyncIterator[tuple[Op, dict[str, Any]]]:
         """Half of them with a key, and again with the same key if the answer was lost. Some hang up while they wait."""
         owner = next(self._owners)
         has_key = self._random.random() < 0.5
@@ -190,13 +192,13 @@ class Client:
         body = body | {"owner": owner}
         asked = 0.0
         for attempt in range(4):
-            hang_up = waits and not attempt and self._random.random() < 0.05
+            hang_up = hangs_up and waits and not attempt and self._random.random() < 0.05
             op, answer = await self._call(
                 "acquire", name, "POST", path, body, owner if has_key else None, session=body.get("session_id"),
                 hang_up_after=self._random.random() if hang_up else None,
             )  # fmt: skip
             if waits:
-                self._spells.note_wait(self._servers.index_of(self._caller.port))
+                self._spells.note_wait(self._servers.numbers[self._caller.port])
             asked = asked or op.invoked
             op.invoked, op.waits, op.owner, op.has_key = asked, waits, owner, has_key
             yield op, answer

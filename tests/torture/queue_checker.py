@@ -65,15 +65,20 @@ def check_idle(history: History, leases: Leases, judged: Counter[str]) -> list[V
     expired, however late that was recorded."""
     quiet = Quiet(history, stalls=False)
     free: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    waits = [
-        (op.name, op.invoked, op.returned)
+    # A request whose time is up acquires the name if it is free by then, without a place. When the first attempt of one
+    # that was repeated has waited is not known.
+    repeated = {op.owner for op in history.ops if op.outcome == "unknown"}
+    answered = {
+        op.owner: (op.name, op.invoked, op.returned)
         for op in history.ops
-        if op.waits and op.outcome == "none" and not op.all_of and op.returned - op.invoked > IDLE_SECONDS
-    ]
+        if op.waits and op.outcome in ("none", "acquired") and not op.all_of and op.owner not in repeated
+        and op.returned - op.invoked > IDLE_SECONDS
+    }  # fmt: skip
+    waits = list(answered.values())
     by_name: dict[str, list[Event]] = defaultdict(list)
     for event in sorted(history.events, key=lambda event: event.id):
         by_name[event.name].append(event)
-        if event.place is not None and event.at - event.place > IDLE_SECONDS:
+        if event.place is not None and event.at - event.place > IDLE_SECONDS and event.owner not in answered:
             waits.append((event.name, event.place, event.at))
     for name, events in by_name.items():
         for before, after in itertools.pairwise([*events, None]):

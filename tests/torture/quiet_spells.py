@@ -22,8 +22,8 @@ MAX_WAIT_SECONDS = 8.5
 ALONE_SECONDS = 9.0
 # How much before or after the end of the task it comes: the task looks every 0.2 s.
 MAX_EARLY_SECONDS, MAX_LATE_SECONDS = 0.3, 0.4
-# From the end of the faults before a spell to its end.
-BEFORE_SECONDS, AFTER_SECONDS = 8.0, 22.0
+# No fault begins so long before the beginning of a spell, and after it until its end.
+BEFORE_SECONDS, AFTER_SECONDS = 8.0, 28.0
 FIRST_SECONDS, PERIOD_SECONDS = 20.0, 180.0
 
 

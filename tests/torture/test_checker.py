@@ -134,6 +134,15 @@ def idle(history):
 WAIT = op("acquire", 9.5, 15.5, "none", owner="D", waits=True, waited=5.95)
 
 
+def acquired_when_its_time_was_up():
+    """D waits from 9.5 to 17.5, and acquires the name, which was free, without having been handed it."""
+    return both(
+        of_c("expired", 9.3, late=0.05),
+        end(("acquired", 40, 17.45, {"owner": "D"})),
+        add(op("acquire", 9.5, 17.5, "acquired", "d", 40, acquired_at=17.45, expires_at=27.45, owner="D", waits=True)),
+    )
+
+
 def in_the_queue(*places):
     return lambda history: history.places.extend(places)
 
@@ -390,6 +399,10 @@ VIOLATIONS = {
     ),
     "idle: a waiter is served late": ("idle", idle),
     "idle: a waiter is not served": ("idle", both(of_c("expired", 9.3, late=0.05), add(WAIT))),
+    "idle: a waiter acquires the name when its time is up, though it was free long before": (
+        "idle",
+        acquired_when_its_time_was_up(),
+    ),
     "idle: the end of the lease is recorded when the wait is over": (
         "idle",
         both(of_c("expired", 16.0, late=6.75), add(WAIT)),
@@ -516,6 +529,9 @@ OPEN = {
     ),
     "a request may be served before another that is not seen in the queue": served_meanwhile(
         11.0, place("F", 9.55, last=9.6)
+    ),
+    "a repeated request may not have waited all the time": both(
+        acquired_when_its_time_was_up(), add(op("acquire", 9.5, 9.6, "unknown", owner="D", waits=True))
     ),
     "a waiter gets nothing while the name is held": both(
         add(op("renew", 9.0, 9.1, "renewed", "c", expires_at=39.05), WAIT)
