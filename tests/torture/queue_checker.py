@@ -30,9 +30,9 @@ def check_order(history: History, judged: Counter[str]) -> list[Violation]:
     times = {name: [grant.at for grant in of_name] for name, of_name in grants.items()}
     served: dict[tuple[str, str | None], list[tuple[float, int]]] = defaultdict(list)
     for name, of_name in grants.items():
-        for index, grant in enumerate(of_name):
+        for number, grant in enumerate(of_name):
             if grant.place is not None:
-                served[name, grant.owner].append((grant.place, index))
+                served[name, grant.owner].append((grant.place, number))
     for place in history.places:
         index = _index_of(place, served.get((place.name, place.owner), ()))
         of_name = grants.get(place.name, [])

@@ -20,7 +20,7 @@ from tests.torture.faults import LONG_SECONDS, Faults
 from tests.torture.history import Event, History, KvOp, Op, Spell
 from tests.torture.installation import Installation
 from tests.torture.queue_monitor import QueueMonitor
-from tests.torture.quiet_spells import after_spell, spells
+from tests.torture.quiet_spells import Plan, after_spell, spells
 from tests.torture.violations import Judgement
 from tests.torture.watches import EVENT_KINDS, Watch
 
@@ -99,7 +99,7 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
     began = time.time()
     until = spawn.Value("d", began + options.seconds, lock=False)
     last_waits = spawn.Array("d", len(installation.servers), lock=False)
-    plans = []
+    plans: list[Plan] = []
     if options.has_quiet_spells:
         plans = spells(options.seed, began, seconds=options.seconds, servers=len(installation.servers))
     paths = [directory / f"client-{number}.jsonl" for number in range(options.processes)]
