@@ -143,7 +143,7 @@ class EndAndHandOver(Caller, kw_only=True):
     # Stored with the event, for example the bulk release that it belongs to.
     detail: dict[str, int | str] | None = None
     serves_queue: bool = False
-    # With end_mode `leave`: when the waiter claimed the lease, if it did.
+    # With end_mode `leave`: a lease that was renewed after this is not ended. Null: after it was granted.
     renewed_at: datetime | None = None
 
 

@@ -226,7 +226,8 @@ class Enqueued(msgspec.Struct):
 
 
 class Handover(msgspec.Struct):
-    """A lease that was handed over to a waiter, or that has expired before it was claimed."""
+    """A lease that was handed over to a waiter, or that has expired before it was claimed. A waiter that does not take
+    it returns it, unless it was renewed after `returnable_until`: by a retry with the same idempotency key."""
 
     waiter_id: int
     queue_seq: int
@@ -241,6 +242,7 @@ class Handover(msgspec.Struct):
     expires_at: datetime
     now: datetime
     space_id: int
+    returnable_until: datetime
 
 
 class Dequeued(msgspec.Struct):

@@ -6,12 +6,12 @@ order; and every row has a request that may have caused it, or a lease that had 
 
 import bisect
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from tests.torture.clocks import DatabaseTime
 from tests.torture.history import Event, History, Op
-from tests.torture.leases import Lease, Session
+from tests.torture.leases import MAX_TTL_SECONDS, Lease, Session
 from tests.torture.violations import ROUNDING, Violation, violation
 
 Ends = Mapping[tuple[str, int], Event]
@@ -23,7 +23,10 @@ _KINDS = {
 }
 
 
-def check_audit(history: History, ends: Ends, sessions: dict[str, Session], clock: DatabaseTime) -> list[Violation]:
+def check_audit(
+    history: History, ends: Ends, sessions: dict[str, Session], clock: DatabaseTime, judged: Counter[str]
+) -> list[Violation]:
+    judged["audit"] += len(history.events)
     found = _check_order_of_events(history.events)
     rows = {(event.name, event.fencing_token, event.kind): event for event in history.events}
     tokens = {op.lease_id: op.fencing_token for op in history.ops if op.outcome == "acquired"}
@@ -32,6 +35,7 @@ def check_audit(history: History, ends: Ends, sessions: dict[str, Session], cloc
             token = tokens.get(op.lease_id) if op.verb == "release" else op.fencing_token
             if token is None:
                 continue
+            judged["audit"] += 1
             row = rows.get((op.name, token, kind))
             if row is None:
                 what = f"{kind} of {token} is missing"
@@ -60,12 +64,9 @@ def check_end(lease: Lease, clock: DatabaseTime) -> Iterator[tuple[str, float]]:
         yield f"{end.kind} of {lease.token} is not within the request that was told so", end.at
 
 
-def _may_be(clock: DatabaseTime, op: Op, at: float, *, until: float | None = None) -> bool:
+def _may_be(clock: DatabaseTime, op: Op, at: float) -> bool:
     """Whether the request may have taken effect at that time of the database."""
-    if op.outcome == "unknown":
-        until = math.inf
-    elif until is None:
-        until = op.returned
+    until = math.inf if op.outcome == "unknown" else op.returned
     return clock.lowest(op.invoked, until) - ROUNDING <= at <= clock.highest(op.invoked, until) + ROUNDING
 
 
@@ -88,6 +89,10 @@ def _check_order_of_events(events: list[Event]) -> list[Violation]:
     return found
 
 
+# The reason of a lease that was handed to a waiter and returned by its server process, because it did not take it.
+RETURNED = "the waiting client had disconnected"
+
+
 class _Causes:
     """The requests that may have caused a row of the history."""
 
@@ -98,11 +103,18 @@ class _Causes:
         # By owner, and by lease.
         self._acquires: dict[str | None, list[Op]] = defaultdict(list)
         self._releases: dict[str | None, list[Op]] = defaultdict(list)
+        # The leases that a client was told of, and the grants, by name and token.
+        self._told: dict[tuple[str, int], Op] = {}
+        self._grants = {
+            (event.name, event.fencing_token): event for event in history.events if event.kind == "acquired"
+        }
         self._forces: dict[tuple[str, int], Op] = {}
         self._unknown_forces: dict[str, list[float]] = defaultdict(list)
         for op in history.ops:
             if op.verb == "acquire":
                 self._acquires[op.owner].append(op)
+                if op.outcome == "acquired":
+                    self._told[op.name, op.fencing_token or 0] = op
             elif op.verb == "release" and op.outcome in ("released", "unknown"):
                 self._releases[op.lease_id].append(op)
             elif op.verb == "force" and op.outcome == "released":
@@ -120,7 +132,7 @@ class _Causes:
                 case "acquired":
                     has_cause = any(self._may_grant(op, event) for op in asked)
                 case "released":
-                    has_cause = any(self._may_release(op, event) for op in asked)
+                    has_cause = self._may_release(asked, event)
                 case "force_released":
                     has_cause = self._may_force(event)
                 case _:
@@ -142,14 +154,39 @@ class _Causes:
         end = self._ends.get((event.name, event.fencing_token))
         return end is not None and _may_be(self._clock, op, event.at) and _may_be(self._clock, op, end.over)
 
-    def _may_release(self, op: Op, event: Event) -> bool:
-        """Its holder, the end of its session, or the server of a waiter that does not take it."""
+    def _may_release(self, asked: list[Op], event: Event) -> bool:
+        """Its holder, the end of its session, or the server of a waiter that does not take it. The history says which
+        of them it was."""
+        grant = self._grants.get((event.name, event.fencing_token))
+        told = self._told.get((event.name, event.fencing_token))
+        if grant is None:
+            return False
+        if event.reason is None:
+            # A lease can only be released with its id, so by a client that was told of it.
+            releases = self._releases.get(told.lease_id, ()) if told is not None else ()
+            return any(_may_be(self._clock, release, event.at) for release in releases)
+        if event.reason == RETURNED:
+            # A lease that was told is its client's, also if it was told to a retry only. That is decided by the time of
+            # its last renewal, which a clock that was set does not show.
+            is_steady = told is None or self._clock.is_steady(told.invoked, told.returned + MAX_TTL_SECONDS)
+            is_taken = told is not None and is_steady
+            return grant.place is not None and not is_taken and any(op.waits for op in asked)
+        return any(self._may_end_with_session(op, grant, event) for op in asked)
+
+    def _may_end_with_session(self, op: Op, grant: Event, event: Event) -> bool:
+        """When it was ended, the session was; if it was being bound to the session at that time, it ended when it was
+        granted. That may be recorded later, by the sweep."""
         session = self._sessions.get(op.session or "")
-        if session is not None and any(_may_be(self._clock, end, event.at, until=math.inf) for end in session.ends):
-            return True
-        if op.outcome == "acquired" and op.fencing_token == event.fencing_token:
-            return any(_may_be(self._clock, release, event.at) for release in self._releases.get(op.lease_id, ()))
-        return op.waits
+        if session is None:
+            return False
+        ended = grant.at + event.held
+        for end in session.ends:
+            if _may_be(self._clock, end, ended):
+                return True
+            until = math.inf if end.outcome == "unknown" else end.returned
+            if event.held <= ROUNDING and op.invoked <= until and ended >= self._clock.lowest(end.invoked, until):
+                return True
+        return False
 
     def _may_force(self, event: Event) -> bool:
         known = self._forces.get((event.name, event.fencing_token))

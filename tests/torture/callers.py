@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any, Protocol
 
 import msgspec
@@ -41,10 +41,11 @@ class Until(Protocol):
 
 
 class Servers:
-    """The ports at which the installation is reached, and which of them to leave alone."""
+    """The ports at which the installation is reached, the number of the server of each, and which to leave alone."""
 
-    def __init__(self, ports: list[int]) -> None:
+    def __init__(self, ports: list[int], numbers: Mapping[int, int]) -> None:
         self.ports = ports
+        self.numbers = numbers
         self._avoided_until = dict.fromkeys(ports, 0.0)
 
     def choose(self, chance: random.Random) -> int:
@@ -62,6 +63,7 @@ class Caller:
         self._servers = servers
         self._random = chance
         self._until = until
+        self.port = servers.ports[0]
         self._connections = {port: Connection(port, token) for port in set(servers.ports)}
 
     @property
@@ -72,10 +74,10 @@ class Caller:
         self, method: str, path: str, body: Any = None, key: str | None = None, *, hang_up_after: float | None = None
     ) -> tuple[float, Reply | None]:
         """When it was sent, and its answer; none if it was lost. A connection that is refused is no request. After
-        `hang_up_after` seconds without an answer the connection is closed."""
+        `hang_up_after` seconds without an answer the connection is closed. `port` is the one that it was sent to."""
         headers = [(b"idempotency-key", key.encode())] if key else None
         while True:
-            port = self._servers.choose(self._random)
+            port = self.port = self._servers.choose(self._random)
             sent = time.time()
             try:
                 call = self._connections[port].call(method, path, body, headers)

@@ -10,7 +10,7 @@ expire by the clock of the database: when that was set, its times are compared w
 import bisect
 import gc
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from tests.torture.audit_checker import check_audit, check_end
@@ -21,28 +21,29 @@ from tests.torture.leases import Lease, Session, sessions_of
 from tests.torture.queue_checker import check_idle, check_order
 from tests.torture.request_checker import check_requests
 from tests.torture.session_checker import check_sessions
-from tests.torture.violations import ROUNDING, Violation, violation
+from tests.torture.violations import ROUNDING, Judgement, Violation, violation
 from tests.torture.watch_checker import check_watches
 
+# In the order of the table in docs/reliability.md.
 RULES = {
-    "fencing": "fencing tokens rise with every grant",
     "overlap": "no two leases of a name overlap",
     "lost": "an acknowledged lease or session lasts until it ends",
-    "stale": "no answer shows a lease that is over or not asked for yet",
+    "fencing": "fencing tokens rise with every grant",
     "revived": "a lease or session that is over is neither extended nor ended",
+    "stale": "no answer shows a lease that is over or not asked for yet",
     "release": "a lease is released once",
+    "audit": "the history equals the transitions, one to one",
     "key": "a request that is sent again with its key gets the lease that it has, and no second one",
-    "all": "acquire-all gets all or none",
     "order": "first come, first served",
     "idle": "a name does not stay free while a request waits for it",
+    "all": "acquire-all gets all or none",
     "watch": "a watch delivers every transition once and in order",
-    "audit": "the history equals the transitions, one to one",
     "store": "the store is linearizable, path by path, and no version comes twice",
     "recovery": "the servers answer again after every fault",
 }
 
 
-def check(history: History) -> list[Violation]:
+def check(history: History) -> Judgement:
     """Without collections of garbage, which would look at each of a million objects again and again."""
     gc.disable()
     try:
@@ -51,7 +52,8 @@ def check(history: History) -> list[Violation]:
         gc.enable()
 
 
-def _check(history: History) -> list[Violation]:
+def _check(history: History) -> Judgement:
+    judged = Counter(dict.fromkeys(RULES, 0))
     clock = DatabaseTime(history.clock_steps)
     sessions = sessions_of(history.ops, clock)
     ends = {(event.name, event.fencing_token): event for event in history.events if event.kind != "acquired"}
@@ -62,20 +64,21 @@ def _check(history: History) -> list[Violation]:
     found: list[Violation] = []
     leases: dict[tuple[str, int], Lease] = {}
     for name, ops in sorted(by_name.items()):
-        checker = _NameChecker(name, ops, sessions, ends, clock)
+        checker = _NameChecker(name, ops, sessions, ends, clock, judged)
         found += checker.check()
         leases.update(((name, token), lease) for token, lease in checker.by_token.items())
-    found += check_sessions(history.ops, sessions, clock)
-    found += check_audit(history, ends, sessions, clock)
-    found += check_requests(history, ends)
-    found += check_order(history)
-    found += check_idle(history, leases)
-    found += check_watches(history)
+    found += check_sessions(history.ops, sessions, clock, judged)
+    found += check_audit(history, ends, sessions, clock, judged)
+    found += check_requests(history, ends, judged)
+    found += check_order(history, judged)
+    found += check_idle(history, leases, judged)
+    found += check_watches(history, judged)
 
     def report_store(path: str, what: str, op: KvOp) -> None:
         found.append(Violation("store", path, what, op.invoked, op.returned))
 
-    check_store(history.kv_ops, report_store)
+    judged["store"] += check_store(history.kv_ops, report_store)
+    judged["recovery"] += len(history.faults)
     found += [
         Violation("recovery", "", f"no answer after: {fault.kind}", fault.began, fault.ended)
         for fault in history.faults
@@ -83,15 +86,16 @@ def _check(history: History) -> list[Violation]:
     ]
     times = [op.invoked for op in history.ops]
     found += [violation("audit", "", contradiction, times) for contradiction in history.contradictions]
-    return found
+    return Judgement(found, judged)
 
 
 class _NameChecker:
     def __init__(
         self, name: str, ops: list[Op], sessions: dict[str, Session], ends: Mapping[tuple[str, int], Event],
-        clock: DatabaseTime,
+        clock: DatabaseTime, judged: Counter[str],
     ) -> None:  # fmt: skip
         self.name = name
+        self.judged = judged
         self.clock = clock
         self.ops = sorted(ops, key=lambda op: op.invoked)
         self.by_id: dict[str, Lease] = {}
@@ -155,6 +159,7 @@ class _NameChecker:
     def check(self) -> list[Violation]:
         self._check_grants()
         for lease in self.leases:
+            self.judged["release"] += len(lease.releases)
             if len(lease.releases) > 1:
                 times = [op.returned for op in lease.releases]
                 self._violation("release", f"{lease.token} was released twice", *times)
@@ -174,6 +179,7 @@ class _NameChecker:
     def _check_grants(self) -> None:
         latest_asked = -float("inf")
         for before, after in itertools.pairwise(self.leases):
+            self.judged["fencing"] += 1
             latest_asked = max(latest_asked, before.asked)
             if after.granted < latest_asked:
                 self._violation(
@@ -185,6 +191,7 @@ class _NameChecker:
             begins = after.acquired_at
             if begins is None:
                 continue
+            self.judged["overlap"] += 1
             # A clock that was set back may show less than the end of a lease that it has passed.
             if before.ends_at > begins + ROUNDING and not self.clock.is_steady(before.asked, after.granted):
                 begins = self.clock.highest(before.asked, after.granted)
@@ -195,6 +202,7 @@ class _NameChecker:
 
     def _check_seen(self, op: Op) -> None:
         assert op.fencing_token is not None
+        self.judged["stale"] += 1
         highest = self._highest_before(op.invoked)
         if highest > op.fencing_token:
             self._violation(
@@ -219,6 +227,7 @@ class _NameChecker:
         return now > lease.latest_end(op.returned, without=op)
 
     def _check_not_live(self, op: Op, what: str) -> None:
+        self.judged["lost"] += 1
         for lease in self._recent(op.invoked):
             if self._is_certain(lease, op):
                 self._violation("lost", f"{what} while {lease.token} was held", op.invoked, op.returned)
@@ -230,6 +239,7 @@ class _NameChecker:
 
     def _check_refused(self, op: Op) -> None:
         lease = self.by_id.get(op.lease_id or "")
+        self.judged["lost"] += lease is not None
         if lease is not None and self._is_certain(lease, op):
             self._violation("lost", f"{lease.token} was not current though it was held", op.invoked, op.returned)
 
@@ -237,6 +247,7 @@ class _NameChecker:
         lease = self.by_id.get(op.lease_id or "")
         if lease is None:
             return
+        self.judged["revived"] += 1
         if lease.has_ended < op.invoked:
             self._violation("revived", f"{lease.token} was {op.outcome} after its end", lease.has_ended, op.returned)
         elif self._is_after_expiry(lease, op):

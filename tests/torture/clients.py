@@ -12,7 +12,8 @@ import msgspec
 
 from tests.octoadmin.http_client import Reply
 from tests.torture.callers import Caller, Recorder, Servers, Until
-from tests.torture.history import Op, Outcome, Verb
+from tests.torture.history import Op, Outcome, Spell, Verb
+from tests.torture.quiet_spells import QuietSpells
 
 PREFIX = "torture/"
 HOT_NAMES = [f"{PREFIX}hot-{number}" for number in range(4)]
@@ -26,15 +27,32 @@ _decode = msgspec.json.Decoder().decode
 
 class Client:
     def __init__(
-        self, servers: Servers, recorder: Recorder, token: str, chance: random.Random, *, until: Until, pause: float
-    ) -> None:
+        self, servers: Servers, recorder: Recorder, token: str, chance: random.Random, *, until: Until, pause: float,
+        spells: QuietSpells,
+    ) -> None:  # fmt: skip
         self._caller = Caller(servers, token, chance, until=until)
         self._recorder = recorder
         self._random = chance
         self._pause = pause
+        self._servers = servers
+        self._spells = spells
         self._ops: list[Op] = []
         seed = chance.getrandbits(48)
         self._owners = (f"{seed:x}-{number}" for number in itertools.count())
+
+    async def wait_in_quiet_spells(self) -> None:
+        """Instead of `run`: once at the end of each spell."""
+        await self._spells.follow(self._end_spell)
+        await self._caller.close()
+
+    async def _end_spell(self) -> None:
+        name = self._random.choice(LONE_NAMES)
+        await self._acquire(name, ttl_seconds=1)
+        began = self._spells.last_wait
+        op = await self._acquire(name, ttl_seconds=5, wait_seconds=8, in_spell=True)
+        await self._use(op)
+        self._recorder.add([*self._ops, Spell(server=self._spells.server, began=began, ended=op.invoked)])
+        self._ops.clear()
 
     async def run(self) -> None:
         ways = [
@@ -58,14 +76,22 @@ class Client:
         await self._use(op)
 
     async def _wait(self) -> None:
+        if self._spells.is_quiet:
+            return await self._pause_in_spell()
         name = self._random.choice(HOT_NAMES)
         await self._use(await self._acquire(name, ttl_seconds=10, wait_seconds=self._random.randint(1, 8)))
 
     async def _wait_alone(self) -> None:
         """For a name that is used seldom, and becomes free by expiry."""
+        if self._spells.is_quiet:
+            return await self._pause_in_spell()
         name = self._random.choice(LONE_NAMES)
         await self._acquire(name, ttl_seconds=1)
         await self._use(await self._acquire(name, ttl_seconds=5, wait_seconds=8))
+
+    async def _pause_in_spell(self) -> None:
+        """About as long as the requests that wait do, so that the others do not come faster."""
+        await asyncio.sleep(self._random.random() * 1.5)
 
     async def _in_session(self) -> None:
         opened, answer = await self._call("open_session", "", "POST", "/sessions", {"ttl_seconds": 10})
@@ -89,7 +115,8 @@ class Client:
 
     async def _all(self) -> None:
         names = self._random.sample(NAMES, 3)
-        body = {"names": names, "ttl_seconds": 10, "wait_seconds": self._random.choice((0, 2))}
+        wait = 0 if self._spells.is_quiet else self._random.choice((0, 2))
+        body = {"names": names, "ttl_seconds": 10, "wait_seconds": wait}
         ops: list[Op] = []
         async for first, answer in self._attempts(names[0], "/locks/acquire-all", body):
             first.all_of = len(names)
@@ -142,8 +169,10 @@ class Client:
     def _name(self) -> str:
         return self._random.choice(HOT_NAMES if self._random.random() < 0.3 else NAMES)
 
-    async def _acquire(self, name: str, **body: Any) -> Op:
-        async for op, answer in self._attempts(name, f"/locks/{name}/acquire", body):
+    async def _acquire(self, name: str, *, in_spell: bool = False, **body: Any) -> Op:
+        if self._spells.is_quiet and not in_spell:
+            body.pop("wait_seconds", None)
+        async for op, answer in self._attempts(name, f"/locks/{name}/acquire", body, hangs_up=not in_spell):
             if answer.get("status") == "acquired":
                 _granted(op, answer)
             elif answer.get("status") == "held" and "fencing_token" in answer:
@@ -153,7 +182,9 @@ class Client:
                 op.waited = answer["waited_ms"] / 1000
         return op
 
-    async def _attempts(self, name: str, path: str, body: dict[str, Any]) -> AsyncIterator[tuple[Op, dict[str, Any]]]:
+    async def _attempts(
+        self, name: str, path: str, body: dict[str, Any], *, hangs_up: bool = True
+    ) -> AsyncIterator[tuple[Op, dict[str, Any]]]:
         """Half of them with a key, and again with the same key if the answer was lost. Some hang up while they wait."""
         owner = next(self._owners)
         has_key = self._random.random() < 0.5
@@ -161,11 +192,13 @@ class Client:
         body = body | {"owner": owner}
         asked = 0.0
         for attempt in range(4):
-            hang_up = waits and not attempt and self._random.random() < 0.05
+            hang_up = hangs_up and waits and not attempt and self._random.random() < 0.05
             op, answer = await self._call(
                 "acquire", name, "POST", path, body, owner if has_key else None, session=body.get("session_id"),
                 hang_up_after=self._random.random() if hang_up else None,
             )  # fmt: skip
+            if waits:
+                self._spells.note_wait(self._servers.numbers[self._caller.port])
             asked = asked or op.invoked
             op.invoked, op.waits, op.owner, op.has_key = asked, waits, owner, has_key
             yield op, answer

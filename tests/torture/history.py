@@ -55,9 +55,17 @@ class KvOp(msgspec.Struct, kw_only=True, array_like=True, tag="store", gc=False)
     value: int | None = None
 
 
+class Spell(msgspec.Struct, kw_only=True, array_like=True, tag="spell", gc=False):
+    """In which no request waited at a server: from the answer to the last one to the invocation of the next."""
+
+    server: int
+    began: float
+    ended: float
+
+
 class Event(msgspec.Struct, kw_only=True, gc=False):
     """A row of the audit history. `place` is when a waiter got its place, by the database's clock; `late` is how long
-    after the end of a lease its expiry was recorded."""
+    after the end of a lease its expiry was recorded; `held` is how long the lease lasted, and `reason` why it ended."""
 
     id: int
     kind: str
@@ -67,11 +75,24 @@ class Event(msgspec.Struct, kw_only=True, gc=False):
     owner: str | None = None
     place: float | None = None
     late: float = 0.0
+    held: float = 0.0
+    reason: str | None = None
 
     @property
     def over(self) -> float:
         """When the lease ended."""
         return self.at - self.late
+
+
+class Place(msgspec.Struct, kw_only=True, gc=False):
+    """A request in the queue of a name. `at` is when it got its place, by the database's clock and before the commit;
+    `seen` is when the queue was first read with it, and `last` when a reading began that still showed it."""
+
+    name: str
+    owner: str
+    at: float
+    seen: float
+    last: float
 
 
 class Delivered(msgspec.Struct, kw_only=True, gc=False):
@@ -119,6 +140,8 @@ class History(msgspec.Struct, kw_only=True):
     clock_steps: list[ClockStep] = []
     # When a server process had sent no heartbeat for a while: its waiters may be passed over.
     stalls: list[tuple[float, float]] = []
+    places: list[Place] = []
+    spells: list[Spell] = []
     # The numbers of all watches that were started.
     watches: list[int] = []
     # Kinds of faults that are unavailable here.

@@ -17,13 +17,14 @@ from tests.torture.history import KvOp
 Report = Callable[[str, str, KvOp], None]
 
 
-def check_store(ops: list[KvOp], report: Report) -> None:
-    """Calls `report` with the path, what is wrong, and the operation that shows it."""
+def check_store(ops: list[KvOp], report: Report) -> int:
+    """Calls `report` with the path, what is wrong, and the operation that shows it. Returns how many it judged."""
     by_path: dict[str, list[KvOp]] = defaultdict(list)
     for op in ops:
         by_path[op.name].append(op)
     for path, of_path in sorted(by_path.items()):
         _PathChecker(path, sorted(of_path, key=lambda op: op.invoked), report).check()
+    return sum(op.outcome not in ("none", "unknown") and op.version is not None for op in ops)
 
 
 class _PathChecker:

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from tests.torture.clocks import DatabaseTime
 from tests.torture.history import Event, Op
 
+# No client asks for a longer lease.
+MAX_TTL_SECONDS = 30.0
+
 
 @dataclass(slots=True)
 class Expiry:

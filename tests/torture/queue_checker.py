@@ -3,18 +3,13 @@
 import bisect
 import itertools
 import math
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 
-from tests.torture.history import Event, History, Op
+from tests.torture.history import Event, History, Op, Place
 from tests.torture.leases import Lease
-from tests.torture.violations import Quiet, Violation
+from tests.torture.violations import ROUNDING, Quiet, Violation
 
-# From the moment when the statement reads the clock to its commit, which is when a place counts.
-COMMIT_SECONDS = 0.1
-# A wait that timed out is not in the history, so when it got its place is not known. By then it had one, and still had
-# it so long before the answer.
-PLACE_SECONDS = 1.0
 # How long a name may stay free while a request waits for it: twice what a waiter that has disappeared may cost, and a
 # process that is slow without a fault.
 IDLE_SECONDS = 5.0
@@ -25,67 +20,65 @@ CLOCK_SECONDS = 35.0
 Leases = Mapping[tuple[str, int], Lease]
 
 
-def check_order(history: History) -> list[Violation]:
-    """A request that was sent after another had its place does not get the lock before it. Not around faults: a waiter
-    whose server process stalls is passed over, and returns to its place."""
+def check_order(history: History, judged: Counter[str]) -> list[Violation]:
+    """A request that was sent after another was seen in the queue does not get the lock before it. Not around faults: a
+    waiter whose server process stalls is passed over, and returns to its place."""
     found = []
     asked = _asked(history.ops)
     quiet = Quiet(history)
-    by_name = _grants(history.events)
-    for name, grants in by_name.items():
-        for index, served in enumerate(grants):
-            if served.place is None or not quiet.during(served.place, served.at):
-                continue
-            for number in range(index - 1, -1, -1):
-                earlier = grants[number]
-                if earlier.at < served.place:
-                    break
-                sent = asked.get(earlier.owner)
-                if sent is not None and sent > served.place + COMMIT_SECONDS:
-                    by = sent - served.place
-                    late = f"{served.owner} had its place {by:.3f} s before {earlier.owner} was sent"
-                    found.append(Violation("order", name, late, served.place, served.at))
-    return found + _check_timed_out(history, by_name, asked, quiet)
-
-
-def _check_timed_out(
-    history: History, by_name: dict[str, list[Event]], asked: dict[str | None, float], quiet: Quiet
-) -> list[Violation]:
-    """A wait whose time was up was not overtaken either."""
-    found = []
-    times = {name: [grant.at for grant in grants] for name, grants in by_name.items()}
-    for op in history.ops:
-        if op.waited is None or op.outcome != "none" or op.all_of:
+    grants = _grants(history.events)
+    times = {name: [grant.at for grant in of_name] for name, of_name in grants.items()}
+    served: dict[tuple[str, str | None], list[tuple[float, int]]] = defaultdict(list)
+    for name, of_name in grants.items():
+        for number, grant in enumerate(of_name):
+            if grant.place is not None:
+                served[name, grant.owner].append((grant.place, number))
+    for place in history.places:
+        index = _index_of(place, served.get((place.name, place.owner), ()))
+        of_name = grants.get(place.name, [])
+        # Until it was served, or else as long as it was seen.
+        until = of_name[index].at if index is not None else place.last
+        if not quiet.during(min(place.at, place.seen), max(until, place.seen)):
             continue
-        place = op.returned - op.waited + PLACE_SECONDS
-        until = op.returned - PLACE_SECONDS
-        if place >= until or not quiet.during(op.invoked, op.returned):
-            continue
-        of_name = times.get(op.name, [])
-        for index in range(bisect.bisect_left(of_name, place), bisect.bisect_left(of_name, until)):
-            grant = by_name[op.name][index]
-            if asked.get(grant.owner, -math.inf) > place:
-                what = f"{op.owner} waited until its time was up, and {grant.owner}, which was sent later, was served"
-                found.append(Violation("order", op.name, what, op.invoked, op.returned))
+        judged["order"] += 1
+        end = index if index is not None else bisect.bisect_left(times.get(place.name, []), until)
+        for number in range(end - 1, -1, -1):
+            earlier = of_name[number]
+            if earlier.at < place.at:
                 break
+            sent = asked.get(earlier.owner)
+            if sent is not None and sent > place.seen and earlier.at < until:
+                by = sent - place.seen
+                what = f"{earlier.owner} was served first, and sent {by:.3f} s after {place.owner} was in the queue"
+                found.append(Violation("order", place.name, what, place.at, until))
     return found
 
 
-def check_idle(history: History, leases: Leases) -> list[Violation]:
+def _index_of(place: Place, served: Sequence[tuple[float, int]]) -> int | None:
+    """Of the grant that ended the wait: a request that lost its place and got another one waited twice."""
+    return next((index for at, index in served if abs(at - place.at) <= ROUNDING), None)
+
+
+def check_idle(history: History, leases: Leases, judged: Counter[str]) -> list[Violation]:
     """A name does not stay free while a request waits for it, whether or not the request gets it in the end. Stalls
     count: a process that stops serving its waiters without a fault is what this finds. A lease is over when it has
     expired, however late that was recorded."""
     quiet = Quiet(history, stalls=False)
     free: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    waits = [
-        (op.name, op.invoked, op.returned)
+    # A request whose time is up acquires the name if it is free by then, without a place. When the first attempt of one
+    # that was repeated has waited is not known.
+    repeated = {op.owner for op in history.ops if op.outcome == "unknown"}
+    answered = {
+        op.owner: (op.name, op.invoked, op.returned)
         for op in history.ops
-        if op.waits and op.outcome == "none" and not op.all_of and op.returned - op.invoked > IDLE_SECONDS
-    ]
+        if op.waits and op.outcome in ("none", "acquired") and not op.all_of and op.owner not in repeated
+        and op.returned - op.invoked > IDLE_SECONDS
+    }  # fmt: skip
+    waits = list(answered.values())
     by_name: dict[str, list[Event]] = defaultdict(list)
     for event in sorted(history.events, key=lambda event: event.id):
         by_name[event.name].append(event)
-        if event.place is not None and event.at - event.place > IDLE_SECONDS:
+        if event.place is not None and event.at - event.place > IDLE_SECONDS and event.owner not in answered:
             waits.append((event.name, event.place, event.at))
     for name, events in by_name.items():
         for before, after in itertools.pairwise([*events, None]):
@@ -102,6 +95,7 @@ def check_idle(history: History, leases: Leases) -> list[Violation]:
     for name, began, ended in waits:
         if not quiet.during(began, ended) or _is_near_clock_step(history, began, ended):
             continue
+        judged["idle"] += 1
         for freed, taken in free[name]:
             if (idle := min(taken, ended) - max(freed, began)) > IDLE_SECONDS:
                 found.append(Violation("idle", name, f"free for {idle:.1f} s while a request waited", began, ended))
@@ -111,15 +105,6 @@ def check_idle(history: History, leases: Leases) -> list[Violation]:
 def _is_near_clock_step(history: History, began: float, ended: float) -> bool:
     return any(
         began < step.ended + CLOCK_SECONDS and step.began - CLOCK_SECONDS < ended for step in history.clock_steps
-    )
-
-
-def waits_in_order(history: History) -> int:
-    """The number of waits for one name, away from faults."""
-    quiet, asked = Quiet(history), asked_for_one_name(history)
-    return sum(
-        event.place is not None and event.owner in asked and quiet.during(event.place, event.at)
-        for event in history.events
     )
 
 

@@ -11,8 +11,8 @@ from xml.etree import ElementTree as ET
 from tests.torture.checker import RULES
 from tests.torture.clocks import DatabaseTime
 from tests.torture.history import Event, Fault, History, KvOp, Op
-from tests.torture.queue_checker import asked_for_one_name, overtaken, waits_in_order
-from tests.torture.violations import Violation
+from tests.torture.queue_checker import asked_for_one_name, overtaken
+from tests.torture.violations import Judgement, Violation
 from tests.torture.watch_checker import reset_times
 
 WIDTH = 1000
@@ -27,7 +27,8 @@ def _percentiles(milliseconds: list[float]) -> str:
     return ", ".join(f"p{share} {values[len(values) * share // 100]:.0f} ms" for share in (50, 90, 99))
 
 
-def summary(history: History, violations: list[Violation]) -> str:
+def summary(history: History, judgement: Judgement) -> str:
+    violations = judgement.violations
     ops = [*history.ops, *history.kv_ops]
     seconds = max((op.returned for op in ops), default=0) - min((op.invoked for op in ops), default=0) or 1
     unknown = sum(op.outcome == "unknown" for op in ops)
@@ -35,19 +36,20 @@ def summary(history: History, violations: list[Violation]) -> str:
     handovers = _handover_delays(history)
     resets = [len(reset_times([one for one in history.delivered if one.watch == watch])) for watch in history.watches]
     places = _place_delays(history)
-    later = f"by 100 ms: {overtaken(history, 0.1)}"
+    later = ", ".join(f"by {milliseconds} ms: {overtaken(history, milliseconds / 1000)}" for milliseconds in (20, 100))
     lines = [
         f"seed {history.seed}: {len(ops):,} operations in {seconds:.0f} s ({len(ops) / seconds:.0f}/s)",
         f"{len(history.kv_ops):,} of them on the store",
         f"{unknown:,} unknown outcomes, {len(history.events):,} transitions, {len(history.faults)} faults",
         f"{len(violations)} violations",
         f"handover, from the end of a lease to the answer, {len(handovers):,} times: {_percentiles(handovers)}",
-        f"order checked for {waits_in_order(history):,} waits away from faults",
-        f"of those, served after a request that was sent later by 20 ms: {overtaken(history, 0.02)}, {later}",
+        f"waits away from faults, served after a request that was sent later {later}",
         f"from request to place in the queue: {_percentiles(places)}",
         f"claim-next passed over a name that was free throughout: {passed_over} of {claims:,} times",
     ]
     lines.append(f"resets of the watches, one for each lost primary at most: {', '.join(map(str, resets)) or 'none'}")
+    lengths = ", ".join(f"{spell.ended - spell.began:.2f}" for spell in history.spells[:20])
+    lines.append(f"spells without a request that waits, each at one server: {len(history.spells)} ({lengths} s)")
     by_kind: dict[str, list[Fault]] = {}
     for fault in history.faults:
         by_kind.setdefault(fault.kind, []).append(fault)
@@ -57,6 +59,10 @@ def summary(history: History, violations: list[Violation]) -> str:
             f"{kind}: {len(recoveries)} times, answering again {statistics.median(recoveries):.1f} s "
             f"(at most {max(recoveries):.1f} s) after {'it' if faults[0].is_kill else 'its end'}"
         )
+    by_rule = Counter(violation.rule for violation in violations)
+    for rule, count in judgement.judged.items():
+        lines.append(f"rule {rule}: {by_rule[rule]} violations in {count:,} observations ({RULES[rule]})")
+    lines += [f"NOTHING JUDGED by the rule {rule}" for rule in judgement.unjudged]
     lines += [f"NOT AVAILABLE: {kind}" for kind in history.unavailable]
     lines += [f"FAULT FAILED: {fault.kind}: {fault.error}" for fault in history.faults if fault.error]
     lines += [f"VIOLATION {violation.rule}: {violation.name}: {violation.what}" for violation in violations[:20]]
@@ -72,10 +78,10 @@ def window(history: History, violation: Violation) -> list[Op | KvOp]:
     ]
 
 
-def write(directory: Path, history: History, violations: list[Violation]) -> None:
+def write(directory: Path, history: History, judgement: Judgement) -> None:
     directory.mkdir(parents=True, exist_ok=True)
-    text = summary(history, violations)
-    (directory / "junit.xml").write_bytes(_junit(history, violations))
+    violations, text = judgement.violations, summary(history, judgement)
+    (directory / "junit.xml").write_bytes(_junit(history, judgement))
     (directory / "index.html").write_text(_page(history, violations, text))
     for old in directory.glob("violation-*.txt"):
         old.unlink()
@@ -150,7 +156,8 @@ def _place_delays(history: History) -> list[float]:
     ]
 
 
-def _junit(history: History, violations: list[Violation]) -> bytes:
+def _junit(history: History, judgement: Judgement) -> bytes:
+    violations = judgement.violations
     suite = ET.Element("testsuite", name="torture", tests=str(len(RULES)), seed=str(history.seed))
     by_rule = Counter(violation.rule for violation in violations)
     for rule, promise in RULES.items():
@@ -158,6 +165,8 @@ def _junit(history: History, violations: list[Violation]) -> bytes:
         if by_rule[rule]:
             first = next(violation for violation in violations if violation.rule == rule)
             ET.SubElement(case, "failure", message=f"{by_rule[rule]} times, seed {history.seed}").text = str(first)
+        elif rule in judgement.unjudged:
+            ET.SubElement(case, "failure", message="nothing was judged")
     return ET.tostring(suite, encoding="utf-8", xml_declaration=True)
 
 

@@ -1,17 +1,15 @@
 """What one request may get: all of several names or none, and one lease, however often it is sent with its key."""
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from tests.torture.history import Event, History, Op
+from tests.torture.leases import MAX_TTL_SECONDS
 from tests.torture.violations import ROUNDING, Violation, violation
 
-# No client asks for a longer lease.
-MAX_TTL_SECONDS = 30.0
 
-
-def check_requests(history: History, ends: Mapping[tuple[str, int], Event]) -> list[Violation]:
+def check_requests(history: History, ends: Mapping[tuple[str, int], Event], judged: Counter[str]) -> list[Violation]:
     grants: dict[str, list[Event]] = defaultdict(list)
     owners: dict[tuple[str, int], str] = {}
     for event in history.events:
@@ -21,6 +19,7 @@ def check_requests(history: History, ends: Mapping[tuple[str, int], Event]) -> l
     answers: dict[tuple[str, float], list[Op]] = defaultdict(list)
     found = []
     for op in history.ops:
+        judged["key"] += op.has_key and op.outcome in ("acquired", "held", "none")
         if op.all_of and op.owner is not None:
             answers[op.owner, op.returned].append(op)
         elif op.has_key and op.outcome in ("held", "none") and _is_own(op, owners):
@@ -29,6 +28,7 @@ def check_requests(history: History, ends: Mapping[tuple[str, int], Event]) -> l
     names_of: dict[str, list[Op]] = {}
     for (owner, _), ops in answers.items():
         names_of[owner] = ops
+        judged["all"] += 1
         acquired = sum(op.outcome == "acquired" for op in ops)
         if acquired not in (0, ops[0].all_of):
             what = f"{owner} got {acquired} of {ops[0].all_of} names"

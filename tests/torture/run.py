@@ -17,10 +17,11 @@ from tests.torture.checker import check
 from tests.torture.client_process import run_clients
 from tests.torture.clients import PREFIX
 from tests.torture.faults import LONG_SECONDS, Faults
-from tests.torture.history import Event, History, KvOp, Op
+from tests.torture.history import Event, History, KvOp, Op, Spell
 from tests.torture.installation import Installation
-from tests.torture.stalls import StallMonitor
-from tests.torture.violations import Violation
+from tests.torture.queue_monitor import QueueMonitor
+from tests.torture.quiet_spells import Plan, after_spell, spells
+from tests.torture.violations import Judgement
 from tests.torture.watches import EVENT_KINDS, Watch
 
 # A watch that delivers nothing for so long has delivered all that it will.
@@ -30,7 +31,7 @@ _OF_TIME = ("ended before it was acquired", "which was acquired before it ended"
 _EVENTS = """
 SELECT id, kind, lock_name, fencing_token, extract(epoch FROM at)::float8, owner,
        extract(epoch FROM at)::float8 - (detail ->> 'waited_ms')::float8 / 1000,
-       coalesce(recorded_late_ms, 0)::float8 / 1000
+       coalesce(recorded_late_ms, 0)::float8 / 1000, coalesce(held_ms, 0)::float8 / 1000, reason
 FROM octo_event
 WHERE kind = ANY (%s) AND starts_with(lock_name, %s)
 ORDER BY id
@@ -53,9 +54,10 @@ class Options:
     pause: float = 0.0
     kinds: tuple[str, ...] = ()
     max_fault_seconds: float = LONG_SECONDS
+    has_quiet_spells: bool = True
 
 
-def torture(options: Options, directory: Path) -> tuple[History, list[Violation]]:
+def torture(options: Options, directory: Path) -> tuple[History, Judgement]:
     directory.mkdir(parents=True, exist_ok=True)
     history = History(seed=options.seed)
     installation = Installation(actors=options.processes * options.kv_clients)
@@ -94,7 +96,12 @@ def _rotated(installation: Installation, number: int) -> list[int]:
 
 def _break_and_use(installation: Installation, options: Options, directory: Path, history: History) -> None:
     spawn = multiprocessing.get_context("spawn")
-    until = spawn.Value("d", time.time() + options.seconds, lock=False)
+    began = time.time()
+    until = spawn.Value("d", began + options.seconds, lock=False)
+    last_waits = spawn.Array("d", len(installation.servers), lock=False)
+    plans: list[Plan] = []
+    if options.has_quiet_spells:
+        plans = spells(options.seed, began, seconds=options.seconds, servers=len(installation.servers))
     paths = [directory / f"client-{number}.jsonl" for number in range(options.processes)]
     processes = [
         spawn.Process(
@@ -102,7 +109,8 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
             kwargs={
                 "ports": installation.ports, "token": installation.token, "seed": options.seed * 100 + number,
                 "actor_tokens": installation.actor_tokens[number :: options.processes], "count": options.clients,
-                "until": until, "pause": options.pause,
+                "until": until, "pause": options.pause, "plans": plans,
+                "server": number % len(installation.servers), "last_waits": last_waits,
             },
         )
         for number, path in enumerate(paths)
@@ -111,7 +119,7 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
         process.start()
         assert process.pid is not None
         installation.client_pids.append(process.pid)
-    monitor = StallMonitor(installation.database_url)
+    monitor = QueueMonitor(installation.database_url)
     monitor.start()
     faults = Faults(installation, options.seed, max_seconds=options.max_fault_seconds)
     order = random.Random(options.seed)
@@ -124,7 +132,8 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
                 time.sleep(order.expovariate(1 / options.fault_seconds))
         until.value = time.time()
     chosen: list[str] = []
-    while time.time() + 3 < until.value:
+    while (moment := after_spell(plans, time.time())) + 3 < until.value:
+        time.sleep(max(moment - time.time(), 0))
         chosen = chosen or faults.kinds
         faults.happen(chosen.pop(order.randrange(len(chosen))))
         time.sleep(max(0.0, min(order.expovariate(1 / options.fault_seconds), until.value - time.time())))
@@ -133,17 +142,21 @@ def _break_and_use(installation: Installation, options: Options, directory: Path
         assert process.exitcode == 0, f"a client process ended with {process.exitcode}"
     history.faults, history.clock_steps = faults.happened, faults.clock_steps
     history.unavailable = faults.unavailable
-    history.stalls = monitor.stop()
+    monitor.stop()
+    history.stalls, history.places = monitor.stalls, monitor.places
     for path in paths:
         _read(path, history)
         path.unlink()
 
 
 def _read(path: Path, history: History) -> None:
-    decoder = msgspec.json.Decoder(Op | KvOp)
+    decoder = msgspec.json.Decoder(Op | KvOp | Spell)
     with path.open("rb") as lines:
         for line in lines:
             op = decoder.decode(line)
+            if isinstance(op, Spell):
+                history.spells.append(op)
+                continue
             # There are few names, and a million operations.
             op.name = sys.intern(op.name)
             if isinstance(op, Op):
@@ -164,8 +177,10 @@ def _events(installation: Installation) -> list[Event]:
                 owner=owner,
                 place=place,
                 late=late,
+                held=held,
+                reason=sys.intern(reason) if kind == "released" and reason else None,
             )
-            for number, kind, name, token, at, owner, place, late in connection.execute(
+            for number, kind, name, token, at, owner, place, late, held, reason in connection.execute(
                 _EVENTS, [list(EVENT_KINDS), PREFIX]
             )
         ]

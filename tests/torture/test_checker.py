@@ -1,12 +1,15 @@
 """The checker finds every kind of violation that is put into a history, and none in one that is possible."""
 
 import copy
+from functools import partial
 
 import pytest
 
+from tests.torture.audit_checker import RETURNED
 from tests.torture.checker import check
-from tests.torture.history import ClockStep, Delivered, Event, Fault, History, Op
+from tests.torture.history import ClockStep, Delivered, Event, Fault, History, Op, Place
 
+SESSION_ENDED = "its session was ended"
 RESET = Delivered(watch=1, kind="reset", name="", fencing_token=0, at=2.5)
 
 
@@ -19,6 +22,11 @@ def op(verb, invoked, returned, outcome, lease=None, token=None, **fields):
 
 def event(number, kind, token, at, **fields):
     return Event(id=number, kind=kind, name="deploy", fencing_token=token, at=at, **fields)
+
+
+def place(owner, at, *, seen=None, last):
+    """In the queue; by default it is seen there 50 ms later."""
+    return Place(name="deploy", owner=owner, at=at, seen=at + 0.05 if seen is None else seen, last=last)
 
 
 def possible() -> History:
@@ -44,11 +52,12 @@ def possible() -> History:
         Delivered(watch=1, kind=one.kind, name=one.name, fencing_token=one.fencing_token, at=one.at + 0.2)
         for one in events
     ]
-    return History(seed=1, ops=ops, events=events, delivered=delivered, watches=[1])
+    places = [place("B", 0.55, last=1.9)]
+    return History(seed=1, ops=ops, events=events, delivered=delivered, watches=[1], places=places)
 
 
 def test_a_possible_history_has_no_violation():
-    assert check(possible()) == []
+    assert check(possible()).violations == []
 
 
 def change(index, **fields):
@@ -94,15 +103,15 @@ def of_c(kind, at, **fields):
     return end((kind, 30, at, {"owner": "C", **fields}))
 
 
-def overtaken(history):
-    """D was sent at 0.9, after B had its place at 0.55, and is granted first."""
+def overtaken(history, *, sent=0.9):
+    """D was sent after B had its place at 0.55 and was seen there at 0.6, and is granted first."""
     history.ops[2].acquired_at, history.ops[2].fencing_token = 4.35, 40
     history.ops[2].returned = 4.5
     history.ops.append(
-        op("acquire", 0.9, 2.3, "acquired", "d", 20, acquired_at=2.05, expires_at=4.05, owner="D", waits=True)
+        op("acquire", sent, 2.3, "acquired", "d", 20, acquired_at=2.05, expires_at=4.05, owner="D", waits=True)
     )
     history.ops = [one for one in history.ops if one.lease_id != "c"]
-    history.events[2] = event(3, "acquired", 20, 2.05, owner="D", place=0.95)
+    history.events[2] = event(3, "acquired", 20, 2.05, owner="D", place=sent + 0.05)
     history.events[3].owner = "D"
     history.events[4] = event(5, "acquired", 40, 4.35, owner="B", place=0.55)
     history.ops[2].expires_at = 9.0
@@ -125,9 +134,23 @@ def idle(history):
 WAIT = op("acquire", 9.5, 15.5, "none", owner="D", waits=True, waited=5.95)
 
 
-def served_meanwhile(asked):
-    """D waits from 9.5 to 15.5; E, sent at `asked`, is served at 13."""
+def acquired_when_its_time_was_up():
+    """D waits from 9.5 to 17.5, and acquires the name, which was free, without having been handed it."""
     return both(
+        of_c("expired", 9.3, late=0.05),
+        end(("acquired", 40, 17.45, {"owner": "D"})),
+        add(op("acquire", 9.5, 17.5, "acquired", "d", 40, acquired_at=17.45, expires_at=27.45, owner="D", waits=True)),
+    )
+
+
+def in_the_queue(*places):
+    return lambda history: history.places.extend(places)
+
+
+def served_meanwhile(asked, *places):
+    """D waits from 9.5 to 15.5, and has its place at 9.55; E, sent at `asked`, is served at 13."""
+    return both(
+        in_the_queue(*places or [place("D", 9.55, last=15.4)]),
         end(
             ("expired", 30, 12.9, {"owner": "C", "late": 0.05}),
             ("acquired", 50, 13.0, {"owner": "E", "place": asked + 0.05}),
@@ -178,6 +201,37 @@ def claims(second_at):
     lost.name, again.name = "one", "two"
     again.acquired_at, again.expires_at = second_at, second_at + 10
     return both(add(lost, again), row(60, 5.05, "K", "one", 6), row(70, second_at, "K", "two", 7))
+
+
+def returned_by_its_server(*, place=9.95, told=False, **ends):
+    """D waits, and its answer is lost; what it was granted is returned. Or its retry is told of the lease before."""
+    again = op("acquire", 9.9, 10.15, "acquired", "d", 40, acquired_at=10.0, expires_at=20.0, owner="D", has_key=True)
+    return both(
+        of_c("expired", 9.3, late=0.05),
+        end(
+            ("acquired", 40, 10.0, {"owner": "D", "place": place}),
+            ("released", 40, 10.2, {"owner": "D", "held": 0.2, "reason": RETURNED} | ends),
+        ),
+        add(
+            op("acquire", 9.9, 10.1, "unknown", owner="D", waits=True, has_key=True),
+            *([again] if told else ()),
+        ),
+    )
+
+
+def ended_with_its_session(*, at, held, invoked=1.2, outcome="ended"):
+    """A's lease. The end of its session is answered at 1.3."""
+    return both(
+        session(op("end_session", invoked, 1.3, outcome, session="s")),
+        lambda history: history.ops.remove(history.ops[4]),
+        lambda history: history.ops.remove(history.ops[3]),
+        change_events(
+            lambda events: [
+                setattr(events[1], name, value)
+                for name, value in (("at", at), ("held", held), ("reason", SESSION_ENDED))
+            ]
+        ),
+    )
 
 
 def forced(history):
@@ -308,6 +362,22 @@ VIOLATIONS = {
         "audit",
         both(change(6, outcome="unknown"), of_c("released", 6.0)),
     ),
+    "audit: the holder has released a lease that no client was told of": (
+        "audit",
+        returned_by_its_server(reason=None),
+    ),
+    "audit: the server has returned a lease that a retry was told of": ("audit", returned_by_its_server(told=True)),
+    "audit: the server has returned a lease that was not handed over": ("audit", returned_by_its_server(place=None)),
+    "audit: a lease lasted longer than its session": ("audit", ended_with_its_session(at=1.8, held=1.75)),
+    "audit: a lease ended before its session": ("audit", ended_with_its_session(at=1.25, held=0.9)),
+    "audit: a lease that was asked for after the end of its session ended with it": (
+        "audit",
+        both(
+            session(op("end_session", 3.0, 3.1, "ended", session="s")),
+            change(6, session="s"),
+            of_c("released", 5.0, reason=SESSION_ENDED),
+        ),
+    ),
     "audit: a force-release that no request asked for": ("audit", of_c("force_released", 6.0)),
     "audit: a release at another time than its request": (
         "audit",
@@ -317,10 +387,22 @@ VIOLATIONS = {
     "audit: an expiry that was recorded before it": ("audit", of_c("expired", 6.0, late=-3.25)),
     "audit: an expiry later than the end": ("audit", of_c("expired", 20.0)),
     "order: a later request is served first": ("order", overtaken),
+    "order: a request is served first that was sent 20 ms after another was seen in the queue": (
+        "order",
+        partial(overtaken, sent=0.62),
+    ),
     "order: a later request that does not wait is served first": ("order", overtaken_by_one_that_does_not_wait),
     "order: a later request is served while another waits until its time is up": ("order", served_meanwhile(11.0)),
+    "order: a request that is sent 50 ms later is served while another waits until its time is up": (
+        "order",
+        served_meanwhile(9.65),
+    ),
     "idle: a waiter is served late": ("idle", idle),
     "idle: a waiter is not served": ("idle", both(of_c("expired", 9.3, late=0.05), add(WAIT))),
+    "idle: a waiter acquires the name when its time is up, though it was free long before": (
+        "idle",
+        acquired_when_its_time_was_up(),
+    ),
     "idle: the end of the lease is recorded when the wait is over": (
         "idle",
         both(of_c("expired", 16.0, late=6.75), add(WAIT)),
@@ -346,7 +428,7 @@ VIOLATIONS = {
 def test_a_violation_is_found(rule, break_it):
     history = possible()
     break_it(history)
-    found = [violation for violation in check(history) if violation.rule == rule]
+    found = [violation for violation in check(history).violations if violation.rule == rule]
     assert found
     assert all(violation.ended > 0 for violation in found)
 
@@ -385,7 +467,10 @@ OPEN = {
     ),
     "a waiter may be handed a lock and not take it": both(
         of_c("expired", 9.3, late=0.05),
-        end(("acquired", 40, 10.0, {"owner": "D", "place": 9.95}), ("released", 40, 10.2, {"owner": "D"})),
+        end(
+            ("acquired", 40, 10.0, {"owner": "D", "place": 9.95}),
+            ("released", 40, 10.2, {"owner": "D", "reason": RETURNED}),
+        ),
         add(op("acquire", 9.9, 10.5, "none", owner="D", waits=True, waited=0.5)),
     ),
     "a handover may be dated before the request that gets it": both(
@@ -408,8 +493,19 @@ OPEN = {
             op("keepalive", 1.5, 1.6, "refused", session="s"),
         ),
         change(4, outcome="refused"),
-        change_events(lambda events: setattr(events[1], "at", 1.8)),
+        change_events(
+            lambda events: [
+                setattr(events[1], *each) for each in (("at", 1.8), ("held", 1.75), ("reason", SESSION_ENDED))
+            ]
+        ),
     ),
+    "the end of its session may be recorded later": ended_with_its_session(at=1.8, held=1.2),
+    "a lease may be granted while its session ends": both(
+        session(op("end_session", 4.21, 4.22, "ended", session="s")),
+        change(6, session="s"),
+        of_c("released", 5.0, reason=SESSION_ENDED),
+    ),
+    "a lease may be returned by the server of a waiter that has gone": returned_by_its_server(),
     "its session may have expired": both(
         session(op("inspect", 12.5, 12.6, "free"), op("keepalive", 12.2, 12.3, "refused", session="s")),
         change(6, session="s", expires_at=34.25),
@@ -424,6 +520,19 @@ OPEN = {
         several("none", "none", "none", waits=True), row(60, 5.05, "X", "name-1", 6)
     ),
     "a request that was sent before another waited may be served first": served_meanwhile(9.4),
+    "a request that was sent before the place of another was committed may be served first": served_meanwhile(
+        11.0, place("D", 9.55, seen=11.1, last=15.4)
+    ),
+    "a request may be served before another whose time is up": served_meanwhile(11.0, place("D", 9.55, last=12.9)),
+    "a request may be served before another that gets a new place": served_meanwhile(
+        11.0, place("D", 9.55, last=10.9), place("D", 12.0, last=15.4)
+    ),
+    "a request may be served before another that is not seen in the queue": served_meanwhile(
+        11.0, place("F", 9.55, last=9.6)
+    ),
+    "a repeated request may not have waited all the time": both(
+        acquired_when_its_time_was_up(), add(op("acquire", 9.5, 9.6, "unknown", owner="D", waits=True))
+    ),
     "a waiter gets nothing while the name is held": both(
         add(op("renew", 9.0, 9.1, "renewed", "c", expires_at=39.05), WAIT)
     ),
@@ -435,14 +544,30 @@ OPEN = {
 def test_an_unknown_outcome_stays_open(extend):
     history = possible()
     extend(history)
-    assert check(history) == []
+    assert check(history).violations == []
+
+
+def test_a_request_that_was_sent_while_the_commit_of_another_stalled_may_be_served_first():
+    history = possible()
+    overtaken(history)
+    history.places[0].seen = 0.91
+    assert check(history).violations == []
+
+
+def test_each_rule_counts_what_it_judges():
+    history = possible()
+    served_meanwhile(9.4)(history)
+    judged = check(history).judged
+    counts = {"overlap": 3, "lost": 2, "fencing": 3, "stale": 1, "revived": 3, "audit": 12, "order": 2, "idle": 1}
+    assert {rule: judged[rule] for rule in counts} == counts
+    assert check(history).unjudged == ["key", "all", "store", "recovery"]
 
 
 def test_a_waiter_whose_server_stalled_may_be_passed_over():
     history = possible()
     overtaken(history)
     history.faults.append(Fault(kind="stop server", began=1.0, ended=1.5, recovered=1.6))
-    assert check(history) == []
+    assert check(history).violations == []
 
 
 def set_clock(history, *, began, offset):
@@ -465,23 +590,31 @@ def test_a_lease_ends_earlier_if_the_clock_is_set_forwards():
         row_.at += 30
     history.events[1].kind = history.delivered[1].kind = "expired"
     history.events[1].late = 27.0
-    assert check(history) == []
+    assert check(history).violations == []
     history.clock_steps.clear()
-    assert {"lost"} <= {violation.rule for violation in check(history)}
+    assert {"lost"} <= {violation.rule for violation in check(history).violations}
+
+
+def test_a_clock_that_was_set_does_not_show_that_a_retry_was_told_of_a_lease():
+    history = possible()
+    returned_by_its_server(told=True)(history)
+    set_clock(history, began=10.12, offset=-0.5)
+    history.events[-1].at, history.delivered[-1].at = 9.7, 9.7
+    assert check(history).violations == []
 
 
 def test_a_lease_that_was_granted_before_the_end_of_another_is_found_whatever_the_clock():
     history = possible()
     set_clock(history, began=3.0, offset=-0.5)
     history.ops[6].acquired_at, history.ops[2].expires_at = 3.75, 8.0
-    assert "overlap" in {violation.rule for violation in check(history)}
+    assert "overlap" in {violation.rule for violation in check(history).violations}
 
 
 def test_a_clock_that_was_set_back_may_show_less_than_the_end_of_a_lease():
     history = possible()
     set_clock(history, began=4.1, offset=-1.0)
     history.ops[6].acquired_at, history.ops[6].expires_at, history.events[4].at = 3.25, 8.25, 3.25
-    assert check(history) == []
+    assert check(history).violations == []
 
 
 def test_after_a_reset_a_watch_may_have_missed_events_of_the_loss_and_none_elsewhere():
@@ -489,24 +622,24 @@ def test_after_a_reset_a_watch_may_have_missed_events_of_the_loss_and_none_elsew
     history.faults.append(Fault(kind="lose the primary", began=1.9, ended=2.1, recovered=2.2))
     history.delivered[2] = RESET
     history.delivered.insert(2, RESET)
-    assert check(history) == []
+    assert check(history).violations == []
     history.faults[0].began = history.faults[0].ended = history.faults[0].recovered = 30.0
-    assert "watch" in {violation.rule for violation in check(history)}
+    assert "watch" in {violation.rule for violation in check(history).violations}
     history.faults[0].began = history.faults[0].ended = history.faults[0].recovered = 2.0
     del history.delivered[0]
-    assert "watch" in {violation.rule for violation in check(history)}
+    assert "watch" in {violation.rule for violation in check(history).violations}
 
 
 def test_a_waiter_whose_server_process_gave_no_sign_of_life_may_be_passed_over():
     history = possible()
     overtaken(history)
     history.stalls.append((1.0, 1.5))
-    assert check(history) == []
+    assert check(history).violations == []
 
 
 def test_how_long_a_name_was_free_is_not_known_near_a_step_of_the_clock():
     history = possible()
     idle(history)
-    assert "idle" in {violation.rule for violation in check(history)}
+    assert "idle" in {violation.rule for violation in check(history).violations}
     history.clock_steps.append(ClockStep(began=-20.0, ended=-19.9, offset=0.0))
-    assert "idle" not in {violation.rule for violation in check(history)}
+    assert "idle" not in {violation.rule for violation in check(history).violations}

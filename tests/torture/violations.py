@@ -3,6 +3,7 @@
 import bisect
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -23,6 +24,18 @@ class Violation:
     what: str
     began: float
     ended: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`judged` is how many observations each rule was applied to: without any, no violation says nothing."""
+
+    violations: list[Violation]
+    judged: Counter[str]
+
+    @property
+    def unjudged(self) -> list[str]:
+        return [rule for rule, count in self.judged.items() if not count]
 
 
 def violation(rule: str, name: str, what: str, times: Iterable[float]) -> Violation:

@@ -14,7 +14,7 @@ LOSS = "lose the primary"
 Transition = tuple[str, int]
 
 
-def check_watches(history: History) -> list[Violation]:
+def check_watches(history: History, judged: Counter[str]) -> list[Violation]:
     found = []
     expected: dict[str, list[Event]] = defaultdict(list)
     for event in sorted(history.events, key=lambda event: event.id):
@@ -23,6 +23,7 @@ def check_watches(history: History) -> list[Violation]:
     for one in history.delivered:
         by_watch.setdefault(one.watch, []).append(one)
     for watch, delivered in by_watch.items():
+        judged["watch"] += len(delivered)
         resets = reset_times(delivered)
         losses = sum(fault.kind == LOSS for fault in history.faults)
         if len(resets) > losses:

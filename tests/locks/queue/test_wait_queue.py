@@ -305,6 +305,38 @@ def test_a_lease_delivered_to_a_client_that_has_just_disconnected_is_returned(re
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
+def test_a_lease_that_a_retry_was_given_before_it_was_claimed_stays_with_the_retry(digest, hold_lock):
+    """The lock is handed to the first attempt, the retry is recognised, and then the first attempt does not take it."""
+    release_lock = hold_lock()
+    retries = []
+
+    def attempt() -> requests.Acquire:
+        key = {"idempotency_digest": "00" * 32, "request_digest": "11" * 32}
+        return requests.Acquire(digest=digest, name="deploy", owner="waiter", ttl_seconds=60, **key)
+
+    def hand_over_and_retry() -> None:
+        with transaction.atomic():
+            release_lock()
+            retries.extend(run(acquire([attempt()])))
+
+    async def scenario(queue: WaitQueue) -> None:
+        disconnected = connected()
+        acquiring = asyncio.create_task(queue.acquire(attempt(), wait_seconds=30, disconnected=disconnected))
+        await async_until(lambda: len(queue) == 1)
+        await asyncio.sleep(0.05)
+        (waiter,) = queue._waiters.values()
+        call_soon = asyncio.get_running_loop().call_soon
+        waiter.handover.add_done_callback(lambda _: call_soon(disconnected.set_result, None))
+        await asyncio.to_thread(in_thread(hand_over_and_retry))
+        with pytest.raises(ClientDisconnected):
+            await acquiring
+
+    with_queue(scenario)
+    (retry,) = retries
+    assert retry.verdict == "recognised"
+    assert Lock.objects.get().lease_id == retry.lease_id
+
+
 def test_a_request_whose_statement_had_to_wait_is_served_by_its_arrival(request_for, hold_lock, queued_owners):
     """Its batch waited for a row, and a later request of the same process was placed before it."""
     release_lock = hold_lock()
