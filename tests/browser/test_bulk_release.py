@@ -2,14 +2,13 @@
 
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from locks.models import Event
-from tests.browser.test_dashboard import _people, api, row, take, watch  # noqa: F401 -- fixtures
+from tests.browser.test_dashboard import _people, api, row, take, watch, watch_refreshed  # noqa: F401 -- fixtures
 from tests.browser.visitors import log_in
 from tests.octoadmin.run.test_worker import running_worker
 from tests.servers import Api
@@ -26,9 +25,7 @@ def checkbox(page: Page, name: str):
 
 def test_a_selection_survives_a_refresh_and_ends_with_its_hold(page: Page, api: Api):  # noqa: F811
     held = {name: take(api, name, owner="runner-7") for name in ("first", "second", "third")}
-    watch(page, "olga")
-    # The page refreshes once after it has connected.
-    time.sleep(1.5)
+    watch_refreshed(page, "olga")
     page.get_by_role("link", name="Details of first").focus()
     page.keyboard.press("x")
     expect(checkbox(page, "first")).to_be_checked()

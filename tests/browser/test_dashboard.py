@@ -1,7 +1,6 @@
 """The dashboard in a real browser: live rows, countdown, force-release."""
 
 import re
-import time
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -28,6 +27,12 @@ def api(server: RunningServer, space, worker_token) -> Api:
 def watch(page: Page, name: str) -> None:
     log_in(page, name, NOW)
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
+def watch_refreshed(page: Page, name: str) -> None:
+    """Returns after the refresh that a page makes once it has connected."""
+    with page.expect_response(lambda response: response.request.headers.get("hx-target") == "live-content"):
+        watch(page, name)
 
 
 def take(api: Api, name: str, **terms) -> dict:
@@ -125,8 +130,7 @@ def test_leaving_the_search_asks_for_nothing_and_a_row_opened_next_stays_open(pa
 def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
     take(api, "deploy/api")
     take(api, "cron/backup")
-    watch(page, "victor")
-    time.sleep(1.5)
+    watch_refreshed(page, "victor")
     late = []
     page.route(
         lambda url: url.endswith(NOW),
@@ -193,9 +197,10 @@ def test_activity_announces_new_events_and_does_not_move(page: Page, api: Api):
     take(api, "first")
     expect(page.get_by_role("heading", name="First lease received")).to_be_visible()
     expect(page.get_by_role("status")).to_have_text("First lease received: first.")
-    page.goto(NOW + "activity")
-    expect(page.get_by_text("Live", exact=True)).to_be_visible()
-    time.sleep(1.5)
+    # Once it has connected, it counts what is new.
+    with page.expect_response(re.compile("/activity/new-count")):
+        page.goto(NOW + "activity")
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
     take(api, "second")
     news = page.get_by_role("button", name="1 new, show")
     expect(news).to_be_visible()
@@ -256,10 +261,9 @@ def test_an_open_page_says_that_it_is_stale_and_comes_back_with_the_server(brows
 
 
 def test_paused_changes_wait_behind_a_pill(page: Page, api: Api):
-    watch(page, "victor")
+    watch_refreshed(page, "victor")
     page.keyboard.press("p")
     expect(page.get_by_text("Paused", exact=True)).to_be_visible()
-    time.sleep(1.5)
     take(api, "job")
     pill = page.get_by_role("button", name=re.compile(r"\+\d+ change"))
     expect(pill).to_be_visible()
