@@ -24,6 +24,7 @@ from locks.token_format import parse
 from tests.conftest import issue
 from tests.locks.events.event_stream import EventStream, ReceivedEvent
 from tests.octoadmin.asgi_client import Client
+from tests.polling import async_until
 from tests.servers import RunningServer, running_server
 
 Open = Callable[..., EventStream]
@@ -227,10 +228,7 @@ def test_a_slow_reader_is_disconnected_and_asked_to_reconnect(committed, worker,
         await asyncio.to_thread(work, ["n0"])
         await blocked.wait()
         await asyncio.to_thread(work, [f"n{number}" for number in range(1, 60)])
-        for _ in range(1000):
-            if watcher.close_reason is not None:
-                break
-            await asyncio.sleep(0.01)
+        await async_until(lambda: watcher.close_reason is not None)
         resume.set()
         await sending
         assert client.reply.finished
@@ -328,8 +326,7 @@ def test_snapshots_that_are_not_read_are_limited_for_each_team(
     async def read() -> None:
         client = Client()
         reading = asyncio.create_task(unread[0].stream(client.receive, client.send))
-        while not client.reply.messages:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await async_until(lambda: client.reply.messages)
         assert client.reply.messages[0]["body"].count(b"x" * 1000) == 4
         assert stream_memory.total - before < 12_000
         client.departed.set()
