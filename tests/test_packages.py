@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import venv
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from octoadmin.settings import VERSION
+from tests.polling import until
 from tests.servers import PROJECT_DIR, Api, free_port
 
 START_SECONDS = 90
@@ -70,8 +70,8 @@ def install(directory: Path) -> Installed:
 
 
 @contextmanager
-def running(installed: Installed, command: str, *, until: str, port: int) -> Iterator[re.Match[str]]:
-    """That `octoadmin` command, with its default data directory, once its output matches `until`."""
+def running(installed: Installed, command: str, *, pattern: str, port: int) -> Iterator[re.Match[str]]:
+    """That `octoadmin` command, with its default data directory, once its output matches."""
     output = installed.directory / f"{command}.log"
     environment = {"PATH": os.environ["PATH"], "HOME": str(installed.directory), "PORT": str(port)}
     with output.open("wb") as file:
@@ -79,12 +79,13 @@ def running(installed: Installed, command: str, *, until: str, port: int) -> Ite
             [installed.bin / "octoadmin", command], cwd=installed.directory, env=environment, stdout=file, stderr=file
         )
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while not (matched := re.search(until, output.read_text())):
-            assert process.poll() is None, output.read_text()
-            assert time.monotonic() < deadline, output.read_text()
-            time.sleep(0.1)
-        yield matched
+
+        def printed() -> re.Match[str] | None:
+            matched = re.search(pattern, output.read_text())
+            assert matched or process.poll() is None, output.read_text()
+            return matched
+
+        yield until(printed, pattern, timeout=START_SECONDS)
     finally:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0, output.read_text()
@@ -94,20 +95,20 @@ def running(installed: Installed, command: str, *, until: str, port: int) -> Ite
 def service(installed: Installed) -> Iterator[tuple[str, str]]:
     """URL and token of an `octoadmin up`."""
     port = free_port()
-    with running(installed, "up", until=r"(\S+/first-run\.txt)", port=port) as printed:
+    with running(installed, "up", pattern=r"(\S+/first-run\.txt)", port=port) as printed:
         token = re.search(r"octo_\w+", Path(printed[1]).read_text())
         assert token is not None
         yield f"http://127.0.0.1:{port}", token[0]
 
 
 def wait_healthy(port: int) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
+    def responds() -> bool:
         with suppress(OSError), closing(Api(port)) as api:
             assert api.call("GET", "/health").status == 200
-            return
-        time.sleep(0.1)
-    raise AssertionError("the server does not respond")
+            return True
+        return False
+
+    until(responds, timeout=START_SECONDS)
 
 
 def test_octoadmin_serves_pages_and_octo_takes_a_lock(installed: Installed, service: tuple[str, str]) -> None:
@@ -134,7 +135,7 @@ def test_octoadmin_serves_pages_and_octo_takes_a_lock(installed: Installed, serv
 
     # A second server on the same database.
     second = free_port()
-    with running(installed, "server", until="", port=second):
+    with running(installed, "server", pattern="", port=second):
         wait_healthy(second)
         taken = installed.run("octo", "lock", "status", OCTO_URL=f"http://127.0.0.1:{second}", OCTO_TOKEN=token)
         assert "deploy" in taken

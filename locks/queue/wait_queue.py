@@ -367,7 +367,9 @@ class WaitQueue:
                 raise ClientDisconnected
             # It may have been delivered while the request was leaving the queue.
             is_taken = waiter.handover.done()
-            return (waiter.handover.result(), None) if is_taken else (None, position)
+            handover = waiter.handover.result() if is_taken else None
+            # The check of the queue worker may have found that the entry is gone, since this request has removed it.
+            return handover, position if handover is None else None
         finally:
             del self._waiters[entry.waiter_id]
             if waiter.marking is not None:

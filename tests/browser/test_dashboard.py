@@ -1,7 +1,6 @@
 """The dashboard in a real browser: live rows, countdown, force-release."""
 
 import re
-import time
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -220,9 +219,10 @@ def test_activity_announces_new_events_and_does_not_move(page: Page, api: Api):
     take(api, "first")
     expect(page.get_by_role("heading", name="First lease received")).to_be_visible()
     expect(page.get_by_role("status")).to_have_text("First lease received: first.")
-    page.goto(NOW + "activity")
-    expect(page.get_by_text("Live", exact=True)).to_be_visible()
-    time.sleep(1.5)
+    # Once it has connected, it counts what is new.
+    with page.expect_response(re.compile("/activity/new-count")):
+        page.goto(NOW + "activity")
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
     take(api, "second")
     news = page.get_by_role("button", name="1 new, show")
     expect(news).to_be_visible()

@@ -8,6 +8,7 @@ import pytest
 import octo
 from octo import Client, LeaseEvent, Status, clock
 from tests.client.command_line import PATIENCE_SECONDS, TTL, eventually
+from tests.polling import until
 
 
 def test_a_block_holds_the_lock_and_gives_it_back(client, name):
@@ -28,8 +29,7 @@ def test_a_block_holds_the_lock_and_gives_it_back(client, name):
 
 
 def wait_past(end: float) -> None:
-    while clock.now() <= end:
-        time.sleep(0.1)
+    until(lambda: clock.now() > end)
 
 
 def test_a_lease_is_renewed_while_the_block_runs(client, name):

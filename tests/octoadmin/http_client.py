@@ -12,6 +12,7 @@ import uvicorn
 
 from octoadmin.http.asgi_types import Application, Headers, Receive, Scope, Send
 from octoadmin.run.server import config
+from tests.polling import async_until
 
 
 @dataclass
@@ -42,9 +43,8 @@ async def listening(application: Application) -> AsyncIterator[int]:
     server = uvicorn.Server(config(with_lifespan))
     serving = asyncio.create_task(server.serve([listener]))
     try:
-        while not server.started:
-            await asyncio.sleep(0.001)
-            assert not serving.done()
+        await async_until(lambda: server.started or serving.done())
+        assert server.started
         yield port
     finally:
         server.should_exit = True

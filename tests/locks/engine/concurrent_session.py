@@ -1,6 +1,5 @@
 """Another worker, on a thread and a database connection of its own, and whether it waits for a lock."""
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ import psycopg
 from django.db import connection, connections
 
 from tests import database
+from tests.polling import until
 
 MAX_WAIT = 20
 
@@ -33,10 +33,7 @@ class ConcurrentSession:
     def run_until_blocked(self, work: Callable[..., Any], *arguments: Any, **options: Any) -> "Future[Any]":
         """Returns when the work waits for a lock in the database, or is done."""
         future = self.start(work, *arguments, **options)
-        deadline = time.monotonic() + MAX_WAIT
-        while not self.waiting() and not future.done():
-            assert time.monotonic() < deadline, "it neither waited nor answered"
-            time.sleep(0.002)
+        until(lambda: self.waiting() or future.done(), "it waits or has answered", timeout=MAX_WAIT)
         return future
 
     def waiting(self) -> list[int]:

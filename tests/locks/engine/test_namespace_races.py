@@ -3,8 +3,6 @@
 The first one's transaction is kept open, as in test_races.py.
 """
 
-import time
-
 import pytest
 from django.db import transaction
 
@@ -15,6 +13,7 @@ from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 from tests.locks.engine.test_namespaces import both_orders
 from tests.locks.engine.test_waiting import WaitingServer
 from tests.locks.engine.time_travel import pass_seconds
+from tests.polling import until
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -96,8 +95,7 @@ def test_a_lease_that_is_being_renewed_at_its_end_is_held(engine, other, held, r
     lease = engine.acquire(held, ttl_seconds=SOON)
     with transaction.atomic():
         assert engine.renew(held, lease.lease_id, ttl_seconds=60).verdict == "renewed"
-        while other.now() <= lease.expires_at:
-            time.sleep(0.01)
+        until(lambda: other.now() > lease.expires_at)
         answer = other.run_blocked(engine.acquire, requested)
     assert answer.result(MAX_WAIT).verdict == "held"
 
@@ -109,8 +107,7 @@ def test_a_lease_whose_session_is_kept_alive_at_its_end_is_held(engine, other, h
     pass_seconds(4)
     with transaction.atomic():
         kept = engine.keep_alive(session_id)
-        while (kept.expires_at - other.now()).total_seconds() > 4:
-            time.sleep(0.01)
+        until(lambda: (kept.expires_at - other.now()).total_seconds() <= 4)
         answer = other.run_blocked(engine.acquire, requested)
     assert answer.result(MAX_WAIT).verdict == "held"
 

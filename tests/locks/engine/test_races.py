@@ -16,6 +16,7 @@ from locks.engine.operations import acquire, release, renew
 from locks.models import Event, Lock
 from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 from tests.locks.engine.time_travel import pass_seconds
+from tests.polling import until
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -55,8 +56,7 @@ SOON = 6
 
 
 def wait_until_over(lease, other) -> None:
-    while other.now() <= lease.expires_at:
-        time.sleep(0.01)
+    until(lambda: other.now() > lease.expires_at)
 
 
 def give_up(future):

@@ -1,7 +1,5 @@
 """Sessions at the moment they end: a keepalive and a statement that ends the session agree which was first."""
 
-import time
-
 import pytest
 from django.db import connection, transaction
 
@@ -14,6 +12,7 @@ from locks.models import Event, Lock, Session
 from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 from tests.locks.engine.test_waiting import WaitingServer
 from tests.locks.engine.time_travel import pass_seconds
+from tests.polling import until
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -45,8 +44,7 @@ def living(engine):
 
 def wait_until_over(session, other) -> None:
     expires_at = Session.objects.get(pk=session).expires_at
-    while other.now() <= expires_at:
-        time.sleep(0.01)
+    until(lambda: other.now() > expires_at)
 
 
 def test_acquire_all_of_a_session_while_it_acquires_one_of_the_names(engine, other):
@@ -63,8 +61,7 @@ def test_a_keepalive_in_progress_counts(engine, other, session):
     wait_for = Session.objects.get(pk=session).expires_at
     with transaction.atomic():
         assert engine.keep_alive(session).verdict == "kept_alive"
-        while other.now() <= wait_for:
-            time.sleep(0.01)
+        until(lambda: other.now() > wait_for)
         # Every snapshot shows the session as over; only a statement that waits for the keepalive sees that it is not.
         second = other.run_blocked(engine.acquire, "deploy", owner="second")
     answer = second.result(MAX_WAIT)
@@ -75,8 +72,7 @@ def test_a_keepalive_that_was_rolled_back_does_not_count(engine, other, session)
     wait_for = Session.objects.get(pk=session).expires_at
     with transaction.atomic():
         engine.keep_alive(session)
-        while other.now() <= wait_for:
-            time.sleep(0.01)
+        until(lambda: other.now() > wait_for)
         second = other.run_blocked(engine.acquire, "deploy", owner="second")
         transaction.set_rollback(True)
     assert second.result(MAX_WAIT).owner == "second"

@@ -20,7 +20,7 @@ from locks.engine.execution import Unavailable, run
 from locks.engine.operations import acquire, release
 from locks.events.history.verification import verify
 from locks.models import Event, Lock
-from locks.queue import on_demand_task, shared_connection
+from locks.queue import on_demand_task, queue_worker, shared_connection
 from locks.queue import wait_queue as wait_queue_module
 from locks.queue.wait_queue import ClientDisconnected, ShuttingDown, WaitQueue
 from tests import database
@@ -359,6 +359,27 @@ def test_a_request_whose_statement_had_to_wait_is_served_by_its_arrival(request_
         return served.result().result.owner
 
     assert with_queue(scenario) == "first"
+
+
+def test_a_request_whose_time_is_up_gets_its_position_if_the_check_for_lost_entries_runs_while_it_leaves(
+    request_for, hold_lock, queued_owners, monkeypatch
+):
+    hold_lock()
+    monkeypatch.setattr(queue_worker, "HEARTBEATS_PER_CHECK", 1)
+
+    async def scenario(queue: WaitQueue) -> None:
+        run_statement = queue._connection.run
+
+        async def run_then_check(operation: Any) -> Any:
+            result = await run_statement(operation)
+            await queue._worker._heartbeat()
+            return result
+
+        monkeypatch.setattr(queue._connection, "run", run_then_check)
+        waited = await queue.acquire(request_for(), wait_seconds=0.5, disconnected=connected())
+        assert (waited.result.verdict, waited.position) == ("held", 1)
+
+    with_queue(scenario)
 
 
 def run_acquire(request: requests.Acquire) -> Any:

@@ -21,6 +21,7 @@ from octoadmin.http.asgi_types import Headers, Message
 from octoadmin.wsgi_bridge.bridge import WSGIBridge
 from tests import database
 from tests.octoadmin.http_client import Reply, ask, listening
+from tests.polling import async_until
 
 HOST = (b"host", b"localhost")
 TEST_SECONDS = 40
@@ -62,8 +63,7 @@ class Paths:
     async def until_waiting(self, count: int) -> list[BatchItem]:
         """The acquires that wait for the next batch, as soon as there are so many."""
         waiting = self.batching.routes["acquire"].batcher._waiting
-        while len(waiting) != count:  # noqa: ASYNC110 -- the batcher has no event for it
-            await asyncio.sleep(0.005)
+        await async_until(lambda: len(waiting) == count)
         return list(waiting)
 
     def delay_batch(self, size: int) -> None:

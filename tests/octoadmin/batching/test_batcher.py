@@ -15,6 +15,7 @@ from tests.conftest import issue
 from tests.fault_proxy import PostgresProxy
 from tests.octoadmin.batching.both_paths import TEST_SECONDS, Paths, counted, on_paths, row_locked, until_blocked
 from tests.octoadmin.http_client import Reply, connected, head_of, read_reply
+from tests.polling import async_until
 
 pytestmark = pytest.mark.usefixtures("committed")
 
@@ -90,8 +91,7 @@ def test_a_client_that_disconnects_before_its_batch_gets_no_lease(
             async with connected(paths.port) as (_, writer):
                 writer.write(head_of("POST", "/locks/abandoned/acquire", paths.request_parts()[0]))
                 (turn,) = await paths.until_waiting(1)
-            while turn.disconnect is None or not turn.disconnect.done():  # noqa: ASYNC110 -- set by the batcher
-                await asyncio.sleep(0.001)
+            await async_until(lambda: turn.disconnect is not None and turn.disconnect.done())
         assert (await in_progress).json["status"] == "acquired"
         assert (await paths.call("GET", "/locks/abandoned")).json["status"] == "free"
 
@@ -216,10 +216,7 @@ def test_a_request_that_falls_back_counts_once_towards_the_rate_limit(space: Spa
         assert (await paths.call("GET", "/locks/busy")).status == 200
         async with row_locked("busy"):
             stuck = asyncio.create_task(paths.acquire("busy"))
-            for _ in range(500):
-                if counted("octoadmin_batch_fallbacks_total", reason="statement") > before:
-                    break
-                await asyncio.sleep(0.01)
+            await async_until(lambda: counted("octoadmin_batch_fallbacks_total", reason="statement") > before)
         assert (await stuck).json["status"] == "acquired"
         assert (await paths.call("GET", "/locks/busy")).status == 200
 

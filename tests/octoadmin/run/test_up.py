@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import pytest
 
 from octoadmin.run.postgres import Cluster
 from tests.polling import until
-from tests.servers import free_port
+from tests.servers import Api, free_port
 
 PROJECT = Path(__file__).resolve().parents[3]
 SERVING = "Ctrl-C stops everything."
@@ -68,19 +68,16 @@ class Up:
         return self.errors.read_text()
 
     def wait_for(self, words: str) -> None:
-        deadline = time.monotonic() + STARTING_SECONDS
-        while words not in self.stdout + self.stderr:
-            assert self.process.poll() is None, f"it ended: {self.stderr}"
-            assert time.monotonic() < deadline, f"no {words!r} in: {self.stdout} {self.stderr}"
-            time.sleep(0.05)
+        def printed() -> bool:
+            found = words in self.stdout + self.stderr
+            assert found or self.process.poll() is None, f"it ended: {self.stderr}"
+            return found
+
+        until(printed, f"{words!r} is printed", timeout=STARTING_SECONDS)
 
     def health(self) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        try:
-            connection.request("GET", "/health")
-            return connection.getresponse().status
-        finally:
-            connection.close()
+        with closing(Api(self.port)) as api:
+            return api.call("GET", "/health").status
 
     def responds(self) -> int | None:
         try:
@@ -109,10 +106,7 @@ class Up:
     def ended(self) -> int:
         """The exit code, once it has ended and all that belonged to it has."""
         code = self.process.wait(STOPPING_SECONDS)
-        deadline = time.monotonic() + STOPPING_SECONDS
-        while left := processes_of(self.data):
-            assert time.monotonic() < deadline, f"left behind: {left}"
-            time.sleep(0.05)
+        until(lambda: not processes_of(self.data), "its processes have ended", timeout=STOPPING_SECONDS)
         return code
 
 

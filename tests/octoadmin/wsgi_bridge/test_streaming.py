@@ -14,6 +14,7 @@ from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 from octoadmin.wsgi_bridge import streaming
 from octoadmin.wsgi_bridge.bridge import FILE_BLOCK, WSGIBridge
 from tests.octoadmin.asgi_client import Client, ask, on_bridge, request_scope
+from tests.polling import async_until
 
 
 class Numbers:
@@ -60,8 +61,7 @@ def test_a_slow_reader_slows_the_stream_down() -> None:
 
         client = Client(before_taking=take)
         request = asyncio.create_task(bridge(request_scope(), client.receive, client.send))
-        while numbers.made < 3:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+        await async_until(lambda: numbers.made >= 3)
         await asyncio.sleep(0.2)
         assert len(client.reply.messages) == 3
         assert numbers.made == 3
@@ -190,8 +190,7 @@ def test_a_slow_reader_of_a_file_holds_no_thread() -> None:
 
         client = Client(before_taking=take)
         slow = asyncio.create_task(bridge(request_scope("/file"), client.receive, client.send))
-        while len(client.reply.messages) < 2:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+        await async_until(lambda: len(client.reply.messages) >= 2)
         assert (await ask(bridge, "/quick")).body == b"quick"
         assert not client.reply.finished
         resumed.set()
