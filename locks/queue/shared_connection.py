@@ -48,9 +48,9 @@ class SharedConnection:
         return await asyncio.shield(asyncio.create_task(self._run_shielded(operation)))
 
     async def close(self) -> None:
-        if self._reconnecting is not None:
-            await self._reconnecting
+        """After the statement under way. If that leaves an orphaned backend, `_reconnect` comes too late."""
         async with self._one_at_a_time:
+            await self._end_orphans()
             await self._close()
 
     async def _run_shielded(self, operation: Operation[Result]) -> Result:
@@ -91,6 +91,10 @@ class SharedConnection:
     async def _reconnect(self) -> None:
         """At once rather than with the next request: an orphaned backend may continue at any time."""
         async with self._one_at_a_time:
+            await self._end_orphans()
+
+    async def _end_orphans(self) -> None:
+        if self._orphaned_backends:
             try:
                 await self._ready()
             except Unavailable:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -17,11 +18,13 @@ from django.db import connection, transaction
 
 from locks.engine import requests
 from locks.engine.execution import Unavailable, run
+from locks.engine.handover import waiters_of
 from locks.engine.operations import acquire, release
 from locks.events.history.verification import verify
 from locks.models import Event, Lock
 from locks.queue import on_demand_task, queue_worker, shared_connection
 from locks.queue import wait_queue as wait_queue_module
+from locks.queue.shared_connection import SharedConnection
 from locks.queue.wait_queue import ClientDisconnected, ShuttingDown, WaitQueue
 from tests import database
 from tests.conftest import issue
@@ -177,6 +180,23 @@ def test_a_statement_of_a_frozen_backend_is_not_run_when_it_continues(
             acquiring.cancel()
 
     with_queue(scenario)
+
+
+def test_closing_while_a_statement_gets_no_answer_leaves_no_connection(backends):
+    async def main() -> None:
+        shared = SharedConnection(purpose="wait queue", lock_timeout="1s")
+        await shared.run(waiters_of(uuid4()))
+        with frozen(*backends()):
+            unanswered = asyncio.create_task(shared.run(waiters_of(uuid4())))
+            await asyncio.sleep(0)
+            closing = asyncio.create_task(shared.close())
+            with pytest.raises(Unavailable):
+                await unanswered
+            await closing
+        await async_until(lambda: not backends())
+        assert shared._connection is None
+
+    asyncio.run(main())
 
 
 def test_a_locked_row_does_not_block_requests_for_other_names(
