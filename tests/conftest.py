@@ -5,6 +5,7 @@ sees nothing of Blue; Root is a superuser.
 """
 
 import gc
+import itertools
 import random
 from collections.abc import Iterator
 from operator import itemgetter
@@ -31,11 +32,15 @@ PASSWORD = "correct horse battery staple"
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Tests that share a server or a browser run in one process, as one group."""
+    """Tests that share a server run in one process, as one group; those that share a browser in two, as they would take
+    too long one after the other."""
+    scopes = {item: {each[-1].scope for each in item._fixtureinfo.name2fixturedefs.values()} for item in items}  # type: ignore[attr-defined]
+    halves = dict(zip(sorted({item.path for item in items if "package" in scopes[item]}), itertools.cycle("ab")))
     for item in items:
-        fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
-        if any(each[-1].scope == "module" for each in fixtures) and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        if not item.get_closest_marker("xdist_group") and scopes[item] & {"module", "package"}:
+            half = halves.get(item.path)
+            group = f"{item.path.parent.name}-{half}" if half else item.path.stem
+            item.add_marker(pytest.mark.xdist_group(group))
     yield
     if hasattr(config, "workerinput"):
         items[:] = _mixed(items, random.Random(config.getoption("randomly_seed", 0)))

@@ -13,9 +13,9 @@ from tests.servers import RunningServer, SharedServers
 expect.set_options(timeout=20_000)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """For one test module: while it is open, Playwright's event loop occupies the thread."""
+    """For these tests only: while it is open, Playwright's event loop occupies the thread."""
     executable = chromium.find()
     if executable is None:
         message = "no Chromium: run `make test`, which installs one, or install it yourself"

@@ -1,10 +1,7 @@
 """A real server for the client, on a database of its own that stays for all of these tests."""
 
-import json
 import logging
 import os
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,26 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from locks.models import Scope, Space, Team
+from locks.models.token import PRESETS
 from octo import Client, names
 from tests import database
 from tests.client.command_line import CommandLine
+from tests.conftest import issue
 from tests.fault_proxy import FaultProxy
-from tests.servers import PROJECT_DIR, RunningServer
+from tests.servers import RunningServer
 
 # It logs every request.
 logging.getLogger("httpx").setLevel(logging.WARNING)
-
-# Prints a token that may do everything and one for workers.
-SET_UP = """
-import django, json
-django.setup()
-from locks.services import tokens
-from locks.services.audit import Actor
-from locks.models import Scope, Space, Team
-space = Space.objects.create(team=Team.objects.create(slug="blue", name="Blue"), slug="main", name="Main")
-issue = lambda name, scopes: tokens.issue(actor=Actor.of_shell(), space=space, name=name, scopes=scopes)[0]
-print(json.dumps([issue("operator", list(Scope.values)), issue("worker", ["locks:read", "locks:write"])]))
-"""
 
 
 @dataclass
@@ -51,17 +39,14 @@ class Backend:
 
 
 @pytest.fixture(scope="session")
-def backend() -> Iterator[Backend]:
+def backend(django_db_blocker: pytest.FixtureRequest) -> Iterator[Backend]:
     """For the whole run: tests come in random order, and a package is left and entered many times."""
     name = f"{os.environ[database.TEMPLATE]}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_client"
     database.create_copy(name)
     url = database.conninfo(name)
-    environment = os.environ | {"DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "octoadmin.settings"}
-    made = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SET_UP],
-        env=environment, cwd=PROJECT_DIR, check=True, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    operator, worker = json.loads(made.stdout)
+    with django_db_blocker.unblock(), database.used_by_django(name):
+        space = Space.objects.create(team=Team.objects.create(slug="blue", name="Blue"), slug="main", name="Main")
+        operator, worker = issue(space, "operator", *Scope.values), issue(space, "worker", *PRESETS["worker"])
     # A storm of tests is no flood.
     server = RunningServer(url, {"OCTO_FAILED_AUTHENTICATIONS_PER_MINUTE": "10000", "OCTO_PUBLIC_ELECTIONS": "true"})
     try:
