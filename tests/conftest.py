@@ -15,6 +15,7 @@ import pytest
 from django.db import connection
 from django.test import override_settings
 from hypothesis import settings as hypothesis_settings
+from psycopg.pq import TransactionStatus
 
 from locks.models import Membership, Role, Space, Team, User
 from locks.models.token import PRESETS
@@ -91,6 +92,18 @@ def shared_servers() -> Iterator[SharedServers]:
     shared.kill()
 
 
+def _backend_of_tests() -> int:
+    """Of Django's connection, which stays for the next test: a new one would have to plan each statement again. 0 if
+    there is none, or it cannot stay."""
+    drop_dead_connection()
+    raw = connection.connection
+    if raw is None or not raw.autocommit or raw.info.transaction_status != TransactionStatus.IDLE:
+        connection.close()
+        return 0
+    raw.execute("RESET ALL")
+    return raw.info.backend_pid
+
+
 @pytest.fixture
 def committed(
     django_db_setup: None, django_db_blocker: pytest.FixtureRequest, shared_servers: SharedServers
@@ -99,8 +112,9 @@ def committed(
     cleaned afterwards."""
     with django_db_blocker.unblock():
         yield
-        connection.close()
-        if not database.clean(connection.settings_dict["NAME"]):
+        is_clean = database.clean(connection.settings_dict["NAME"], kept=_backend_of_tests())
+        if not is_clean:
+            connection.close()
             # They may remember rows whose ids are given out again.
             shared_servers.kill()
 
