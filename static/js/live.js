@@ -30,8 +30,8 @@ if (live) {
   let fetching = false
   // The user has asked for what is fetched, so it is shown also while the page is in use.
   let isAsked = false
-  // It arrived when the page had come into use, so it waits with the other changes.
-  let isHeldBack = false
+  // What was fetched last is on the page. It is not if the request failed, or the page was in use when it arrived.
+  let isShown = false
   let timer = null
   let wasInterrupted = false
   // Rows were left where they were, so the list is not in its order.
@@ -120,28 +120,34 @@ if (live) {
     timer = setTimeout(() => {
       timer = null
       if (!isBusy()) refresh()
+      else if (!announces) pending = Math.max(pending, 1)
+      render()
     }, Math.max(0, fetchedAt + refreshMs - performance.now()))
   }
 
   async function refresh({ asked = false } = {}) {
     clearTimeout(timer)
     timer = null
-    if (fetching || isAway()) return
+    if (isAway()) return
+    if (fetching) {
+      isAsked ||= asked
+      return
+    }
     fetching = true
     isAsked = asked
     fetchedAt = performance.now()
     const known = pending
-    isHeldBack = false
+    isShown = false
     try {
       await htmx.ajax("GET", location.pathname + location.search, { source: "#live-content", target: "#live-content", swap: "morph:outerHTML" })
     } catch {
       // confirmedAt tells whether it arrived.
     }
     fetching = false
-    if (isHeldBack) pending = Math.max(pending, 1)
-    else pending = announces ? 0 : pending - known
+    if (isShown) pending = announces ? 0 : pending - known
+    else if (!announces) pending = Math.max(pending, 1)
     if (content()?.dataset.announce) announce(content().dataset.announce)
-    if (pending > 0 && !isBusy() && !announces) refreshSoon()
+    if (pending > 0 && !isBusy() && !announces && isConnected()) refreshSoon()
     render()
   }
 
@@ -173,6 +179,7 @@ if (live) {
   }
 
   function disconnect() {
+    wasInterrupted = true
     stream?.close()
     stream = null
   }
@@ -205,15 +212,14 @@ if (live) {
   // A response to the URL before a filter was applied would undo the filter.
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.requestConfig?.elt?.id !== "live-content") return
-    isHeldBack = !isAsked && Boolean(isBusy())
-    if (!isHeldBack && event.detail.pathInfo.requestPath === location.pathname + location.search) {
+    isShown = (isAsked || !isBusy()) && event.detail.pathInfo.requestPath === location.pathname + location.search
+    if (isShown) {
       isUnsorted = Boolean(keepsOrder())
       if (isUnsorted) event.detail.serverResponse = inShownOrder(event.detail.serverResponse)
       focusedRow = rowNumber(document.activeElement)
       return
     }
     event.detail.shouldSwap = false
-    if (!isBusy() && !announces) refreshSoon()
   })
   // The row with the focus has ended: the next one gets it.
   document.addEventListener("htmx:afterSwap", () => {
@@ -226,9 +232,9 @@ if (live) {
   document.addEventListener("htmx:afterRequest", (event) => {
     if (event.detail.target?.id !== "live-content" || !event.detail.successful) return
     confirmedAt = performance.now()
-    if (announces) pending = 0
+    if (announces && event.detail.requestConfig?.elt?.id !== "live-content") pending = 0
   })
-  document.addEventListener("lock-state-due", () => { if (!isBusy() && !announces) refreshSoon() })
+  document.addEventListener("lock-state-due", () => { if (!announces) refreshSoon() })
   document.addEventListener("live-resume", () => { if (!isBusy() && !announces) refreshSoon() })
   document.addEventListener("live-toggle-pause", () => pause.click())
   document.addEventListener("visibilitychange", () => {
@@ -259,7 +265,7 @@ if (live) {
     else if (!isConnected() && !isBusy()) refreshSoon()
   }, POLL_MS)
   setInterval(() => {
-    const hasNews = (pending > 0 && !announces) || (isUnsorted && !keepsOrder())
+    const hasNews = (pending > 0 && !announces && isConnected()) || (isUnsorted && !keepsOrder())
     if (hasNews && !isBusy()) refreshSoon()
     render()
   }, 1000)

@@ -172,6 +172,20 @@ def test_a_refresh_that_arrives_when_a_dialog_is_open_waits_until_it_is_closed(p
     expect(page.get_by_role("link", name="Details of second")).to_be_focused()
 
 
+def test_a_click_on_the_pill_shows_also_what_is_being_fetched(page: Page, api: Api):
+    watch(page, "victor")
+    late = hold_refreshes(page)
+    take(api, "job")
+    while not late:
+        page.wait_for_timeout(50)
+    page.keyboard.press("p")
+    page.get_by_role("button", name=re.compile(r"\+\d+ change")).click()
+    for route in late:
+        route.continue_()
+    page.unroute_all()
+    expect(row(page, "job")).to_be_visible()
+
+
 def test_force_release_with_a_reason(page: Page, api: Api):
     held = take(api, "job", owner="runner-7")
     watch(page, "olga")
@@ -292,6 +306,18 @@ def test_paused_changes_wait_behind_a_pill(page: Page, api: Api):
     expect(row(page, "job")).to_have_count(0)
     pill.click()
     expect(row(page, "job")).to_be_visible()
+
+
+def test_a_state_that_is_due_while_updates_are_paused_waits_behind_the_pill(page: Page, api: Api):
+    """Nothing happens to the lock: it will expire soon."""
+    take(api, "job", ttl_seconds=34)
+    watch(page, "victor")
+    expect(row(page, "job")).to_contain_text("Held")
+    page.keyboard.press("p")
+    pill = page.get_by_role("button", name=re.compile(r"\+\d+ change"))
+    expect(pill).to_be_visible()
+    pill.click()
+    expect(row(page, "job")).to_contain_text("Expiring")
 
 
 def test_the_keyboard_reaches_everything(page: Page, api: Api):
