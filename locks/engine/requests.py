@@ -143,8 +143,8 @@ class EndAndHandOver(Caller, kw_only=True):
     # Stored with the event, for example the bulk release that it belongs to.
     detail: dict[str, int | str] | None = None
     serves_queue: bool = False
-    # With end_mode `leave`: a lease that was renewed after this is not ended. Null: after it was granted.
-    renewed_at: datetime | None = None
+    # With end_mode `leave`: the lease is not ended if it was renewed after this. Null: after it was granted.
+    returnable_until: datetime | None = None
 
 
 class ForceRelease(EndAndHandOver, kw_only=True):

@@ -227,7 +227,7 @@ class Enqueued(msgspec.Struct):
 
 class Handover(msgspec.Struct):
     """A lease that was handed over to a waiter, or that has expired before it was claimed. A waiter that does not take
-    it returns it, unless it was renewed after `returnable_until`: by a retry with the same idempotency key."""
+    it returns it, unless it was renewed after `returnable_until`: by a retry, or another request of its session."""
 
     waiter_id: int
     queue_seq: int

@@ -412,7 +412,7 @@ class WaitQueue:
         batch = [
             requests.EndAndHandOver(
                 digest=None, space_id=handover.space_id, name=handover.name, lease_id=handover.lease_id,
-                end_mode="leave", renewed_at=handover.returnable_until,
+                end_mode="leave", returnable_until=handover.returnable_until,
             )
             for handover in handovers
             if handover.verdict == Verdict.ACQUIRED

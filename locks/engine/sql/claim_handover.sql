@@ -49,6 +49,7 @@ SELECT
     -- If it is too late, the lease may be another's.
     CASE WHEN verdict = 'acquired' THEN lease_id END AS lease_id,
     fencing_token, holder_id, owner, metadata, acquired_at, new_expires_at AS expires_at, now, space_id,
-    -- A lease that is returned ends unless it was renewed after this. If a retry was given it before the claim, it was.
-    CASE WHEN renewed_at > acquired_at THEN acquired_at ELSE now END AS returnable_until
+    -- A returned lease ends unless it was renewed after this. One that was renewed before the claim has been given to a
+    -- retry, and stays.
+    CASE WHEN renewed_at > acquired_at THEN acquired_at ELSE greatest(acquired_at, now) END AS returnable_until
 FROM decision

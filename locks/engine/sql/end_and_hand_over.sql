@@ -35,7 +35,7 @@ WITH auth AS MATERIALIZED (
     SELECT
         request.index, request.name, request.end_mode, request.lease_id, request.expected_fencing_token, request.reason,
         request.lock_delay_seconds, request.request_id, request.channel, request.address, request.detail,
-        request.renewed_at,
+        request.returnable_until,
         session.id AS session_id,
         coalesce(auth.space_id, space.id, session.space_id) AS space_id,
         CASE WHEN request.end_mode <> 'leave' THEN coalesce(auth.token_id, request.actor_id) END AS actor_id,
@@ -54,7 +54,7 @@ WITH auth AS MATERIALIZED (
     FROM json_to_recordset($1::json) AS request (
         index int, digest text, space_id bigint, actor_kind text, actor_id bigint, actor_name text, request_id text,
         channel text, address inet, name text COLLATE "C", end_mode text, lease_id uuid, expected_fencing_token bigint,
-        reason text, lock_delay_seconds int, detail jsonb, renewed_at timestamptz, session_id uuid,
+        reason text, lock_delay_seconds int, detail jsonb, returnable_until timestamptz, session_id uuid,
         serves_queue boolean
     )
     CROSS JOIN LATERAL octo_auth_v2(
@@ -152,8 +152,8 @@ decision AS MATERIALIZED (
             WHEN state.lease_id IS NULL OR state.effective_expires_at <= state.now THEN 'not_held'
             WHEN snapshot.end_mode <> 'force' AND state.lease_id IS DISTINCT FROM snapshot.lease_id
                 THEN 'held_by_another'
-            -- A retry with the same idempotency key has been given the lease since.
-            WHEN snapshot.end_mode = 'leave' AND state.renewed_at > coalesce(snapshot.renewed_at, state.acquired_at)
+            -- A retry, or another request of its session, has been given the lease since.
+            WHEN snapshot.end_mode = 'leave' AND state.renewed_at > coalesce(snapshot.returnable_until, state.acquired_at)
                 THEN 'held_by_another'
             WHEN snapshot.expected_fencing_token <> state.fencing_token THEN 'fencing_mismatch'
             ELSE 'released'

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -15,6 +16,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from django.db import connection, transaction
+from django.db.models.functions import Now
 
 from locks.engine import requests
 from locks.engine.execution import Unavailable, run
@@ -355,6 +357,31 @@ def test_a_lease_that_a_retry_was_given_before_it_was_claimed_stays_with_the_ret
     (retry,) = retries
     assert retry.verdict == "recognised"
     assert Lock.objects.get().lease_id == retry.lease_id
+
+
+def test_a_lease_is_returned_also_if_the_clock_was_set_back_before_it_was_claimed(digest, hold_lock):
+    release_lock = hold_lock()
+
+    def hand_over_in_ten_seconds() -> None:
+        with transaction.atomic():
+            release_lock()
+            later = Now() + timedelta(seconds=10)
+            Lock.objects.update(acquired_at=later, renewed_at=later)
+
+    async def scenario(queue: WaitQueue) -> None:
+        disconnected = connected()
+        request = requests.Acquire(digest=digest, name="deploy", owner="waiter", ttl_seconds=60)
+        acquiring = asyncio.create_task(queue.acquire(request, wait_seconds=30, disconnected=disconnected))
+        await async_until(lambda: len(queue) == 1)
+        (waiter,) = queue._waiters.values()
+        call_soon = asyncio.get_running_loop().call_soon
+        waiter.handover.add_done_callback(lambda _: call_soon(disconnected.set_result, None))
+        await asyncio.to_thread(in_thread(hand_over_in_ten_seconds))
+        with pytest.raises(ClientDisconnected):
+            await acquiring
+
+    with_queue(scenario)
+    assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
 def test_a_request_whose_statement_had_to_wait_is_served_by_its_arrival(request_for, hold_lock, queued_owners):
