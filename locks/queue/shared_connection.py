@@ -48,9 +48,12 @@ class SharedConnection:
         return await asyncio.shield(asyncio.create_task(self._run_shielded(operation)))
 
     async def close(self) -> None:
-        """After the statement under way. If that leaves an orphaned backend, `_reconnect` comes too late."""
+        """Waits for the statement under way. Orphaned backends are ended here: a `_reconnect` that runs afterwards
+        would open a connection again."""
         async with self._one_at_a_time:
             await self._end_orphans()
+            if self._reconnecting is not None:
+                self._reconnecting.cancel()
             await self._close()
 
     async def _run_shielded(self, operation: Operation[Result]) -> Result:
