@@ -36,9 +36,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Tests that share a server run in one process, as one group; those that share a browser in two, as they would take
     too long one after the other."""
     scopes = {item: {each[-1].scope for each in item._fixtureinfo.name2fixturedefs.values()} for item in items}  # type: ignore[attr-defined]
-    halves = dict(zip(sorted({item.path for item in items if "package" in scopes[item]}), itertools.cycle("ab")))
-    for item in items:
-        if not item.get_closest_marker("xdist_group") and scopes[item] & {"module", "package"}:
+    ungrouped = [item for item in items if not item.get_closest_marker("xdist_group")]
+    halves = dict(zip(sorted({item.path for item in ungrouped if "package" in scopes[item]}), itertools.cycle("ab")))
+    for item in ungrouped:
+        if scopes[item] & {"module", "package"}:
             half = halves.get(item.path)
             group = f"{item.path.parent.name}-{half}" if half else item.path.stem
             item.add_marker(pytest.mark.xdist_group(group))
@@ -105,9 +106,7 @@ def _backend_of_tests() -> int:
 
 
 @pytest.fixture
-def committed(
-    django_db_setup: None, django_db_blocker: pytest.FixtureRequest, shared_servers: SharedServers
-) -> Iterator[None]:
+def committed(django_db_setup: None, django_db_blocker: Any, shared_servers: SharedServers) -> Iterator[None]:
     """For tests whose threads and processes must see each other's commits: no wrapping transaction; the database is
     cleaned afterwards."""
     with django_db_blocker.unblock():

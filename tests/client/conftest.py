@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ class Backend:
 
 
 @pytest.fixture(scope="session")
-def backend(django_db_blocker: pytest.FixtureRequest) -> Iterator[Backend]:
+def backend(django_db_blocker: Any) -> Iterator[Backend]:
     """For the whole run: tests come in random order, and a package is left and entered many times."""
     name = f"{os.environ[database.TEMPLATE]}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}_client"
     database.create_copy(name)

@@ -78,7 +78,7 @@ def _check(history: History) -> Judgement:
         found.append(Violation("store", path, what, op.invoked, op.returned))
 
     judged["store"] += check_store(history.kv_ops, report_store)
-    judged["recovery"] += len(history.faults)
+    judged["recovery"] += sum(not fault.error for fault in history.faults)
     found += [
         Violation("recovery", "", f"no answer after: {fault.kind}", fault.began, fault.ended)
         for fault in history.faults

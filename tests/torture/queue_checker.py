@@ -109,8 +109,8 @@ def _is_near_clock_step(history: History, began: float, ended: float) -> bool:
 
 
 def overtaken(history: History, seconds: float) -> int:
-    """The number of those waits that were served after a request which was sent so much later. Not a violation: both
-    were under way when the first got its place. It says how long that takes."""
+    """The number of waits for one name, away from faults, that were served after a request which was sent so much
+    later. Not a violation: both were under way when the first got its place. It says how long that takes."""
     quiet, asked = Quiet(history), asked_for_one_name(history)
     count = 0
     for grants in _grants(history.events).values():

@@ -95,6 +95,6 @@ class QuietSpells:
         return time.time() >= self._until.value
 
     async def _reach(self, moment: Callable[[], float]) -> None:
-        """It may be put off meanwhile."""
+        """The moment may be postponed while it waits."""
         while not self._is_over and (left := moment() - time.time()) > 0:  # noqa: ASYNC110 -- the clock is no event
             await asyncio.sleep(min(left, 0.2))
