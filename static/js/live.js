@@ -17,6 +17,11 @@ const announcer = document.getElementById("announcer")
 Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, element) =>
   name !== "aria-busy" && !(name === "open" && element.localName === "details")
 
+// htmx reads the new address of a morphed link only when the swap has settled: a click before that would lose the filter.
+document.addEventListener("htmx:configRequest", (event) => {
+  event.detail.path = event.detail.elt.getAttribute("hx-get") ?? event.detail.path
+})
+
 if (live) {
   const label = live.querySelector("[data-live-mode]")
   const pill = live.querySelector("[data-show-changes]")
