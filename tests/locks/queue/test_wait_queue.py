@@ -366,7 +366,7 @@ def test_a_lease_is_returned_also_if_the_clock_was_set_back_before_it_was_claime
         with transaction.atomic():
             release_lock()
             later = Now() + timedelta(seconds=10)
-            Lock.objects.update(acquired_at=later, renewed_at=later)
+            Lock.objects.update(acquired_at=later, renewed_at=later, expires_at=later + timedelta(seconds=1))
 
     async def scenario(queue: WaitQueue) -> None:
         disconnected = connected()
@@ -422,8 +422,10 @@ def test_a_request_whose_time_is_up_gets_its_position_if_the_check_for_lost_entr
             await queue._worker._heartbeat()
             return result
 
-        monkeypatch.setattr(queue._connection, "run", run_then_check)
-        waited = await queue.acquire(request_for(), wait_seconds=0.5, disconnected=connected())
+        # Not while the queue is closed: the check would open a connection again.
+        with monkeypatch.context() as patched:
+            patched.setattr(queue._connection, "run", run_then_check)
+            waited = await queue.acquire(request_for(), wait_seconds=0.5, disconnected=connected())
         assert (waited.result.verdict, waited.position) == ("held", 1)
 
     with_queue(scenario)
