@@ -23,7 +23,7 @@ up: $(VENV)/.runtime
 	@exec $(BIN)/python manage.py up --stop-with-parent
 
 # More processes than cores: many tests wait for servers, browsers and clocks.
-TEST_PROCESSES = $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 4 )))
+TEST_PROCESSES = $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 )))
 
 # The checks run beside the tests: both leave cores idle.
 test: $(VENV)/.development

@@ -4,6 +4,7 @@ Alice is an admin of team Blue, Olga an operator, Victor a viewer; Bob is an adm
 sees nothing of Blue; Root is a superuser.
 """
 
+import asyncio
 import gc
 import itertools
 import random
@@ -98,7 +99,9 @@ def _backend_of_tests() -> int:
     there is none, or it cannot stay."""
     drop_dead_connection()
     raw = connection.connection
-    if raw is None or not raw.autocommit or raw.info.transaction_status != TransactionStatus.IDLE:
+    # While an event loop runs in this thread, the connection is another one, which later loops would find again.
+    has_loop = asyncio._get_running_loop() is not None
+    if has_loop or raw is None or not raw.autocommit or raw.info.transaction_status != TransactionStatus.IDLE:
         connection.close()
         return 0
     raw.execute("RESET ALL")

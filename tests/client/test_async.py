@@ -132,11 +132,11 @@ def test_watching(backend, name):
             if event.event == "released":
                 return seen
             if len(seen) == 1:
-                async with client.lock(f"{name}/b", ttl=30):
+                async with client.lock(f"{name}/b", ttl=600):
                     pass
 
     async def first(client: AsyncClient):
-        async with client.lock(f"{name}/a", ttl=30):
+        async with client.lock(f"{name}/a", ttl=600):
             return await work(client)
 
     expected = [("snapshot", f"{name}/a"), ("acquired", f"{name}/b"), ("released", f"{name}/b")]
