@@ -96,7 +96,7 @@ format: $(VENV)/.development
 	@$(CHECK)/python manage.py metrics_reference > docs/metrics.md
 	@git ls-files 'templates/*.html' | xargs -r $(BIN)/djade --target-version 5.2
 
-# Needs etcd and haproxy (apt-get install etcd-server haproxy). Three times each fault takes half an hour.
+# Needs etcd and haproxy (apt-get install etcd-server haproxy). Three times each fault takes ten minutes.
 ROUNDS ?= 3
 
 failover: $(VENV)/.development
