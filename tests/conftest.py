@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.test import override_settings
+from django.test import Client, override_settings
 from hypothesis import settings as hypothesis_settings
 from psycopg.pq import TransactionStatus
 
@@ -135,6 +135,13 @@ def _create_user(name: str, *, team: Team | None = None, role: Role | None = Non
     if team is not None and role is not None:
         Membership.objects.create(team=team, user=user, role=role)
     return user
+
+
+def session_cookie(user: User) -> str:
+    """Of a new session, for clients that are not Django's."""
+    visitor = Client()
+    visitor.force_login(user)
+    return visitor.cookies["sessionid"].value
 
 
 @pytest.fixture

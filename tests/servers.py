@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from typing import Any
 import psutil
 
 from tests.forkserver import ALWAYS, ForkedServer, fork_server
+from tests.polling import until
 
 PROJECT_DIR = Path(__file__).parent.parent
 START_SECONDS = 50
@@ -95,17 +95,13 @@ class RunningServer:
         self.wait_serving()
 
     def wait_serving(self) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
+        def serves() -> bool:
             assert self.is_running, "the server has stopped"
-            try:
-                with closing(Api(self.port)) as api:
-                    if api.call("GET", "/health").status == 200 and self._is_listening():
-                        return
-            except OSError:
-                pass
-            time.sleep(0.05)
-        raise AssertionError(f"the server did not respond within {START_SECONDS} s")
+            with suppress(OSError), closing(Api(self.port)) as api:
+                return api.call("GET", "/health").status == 200 and self._is_listening()
+            return False
+
+        until(serves, "the server responds", timeout=START_SECONDS)
 
     def _is_listening(self) -> bool:
         """Otherwise another program has taken the port and answers, and this process is about to stop."""

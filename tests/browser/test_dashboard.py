@@ -133,14 +133,19 @@ def hold_refreshes(page: Page) -> list[Route]:
     return late
 
 
+def wait_held(page: Page, late: list[Route]) -> None:
+    # A loop of Python's would not let Playwright's run.
+    while not late:
+        page.wait_for_timeout(50)
+
+
 def test_a_late_refresh_does_not_undo_a_search(page: Page, api: Api):
     take(api, "deploy/api")
     take(api, "cron/backup")
     watch(page, "victor")
     late = hold_refreshes(page)
     take(api, "another")
-    while not late:
-        page.wait_for_timeout(50)
+    wait_held(page, late)
     page.get_by_placeholder("Search name").fill("backup")
     expect(row(page, "deploy/api")).to_have_count(0)
     for route in late:
@@ -156,8 +161,7 @@ def test_a_refresh_that_arrives_when_a_dialog_is_open_waits_until_it_is_closed(p
     watch(page, "olga")
     late = hold_refreshes(page)
     api.call("POST", "/locks/first/release", {"lease_id": held["lease_id"]})
-    while not late:
-        page.wait_for_timeout(50)
+    wait_held(page, late)
     page.get_by_role("link", name="Force-release first").press("Enter")
     expect(page.get_by_role("dialog")).to_be_visible()
     with page.expect_response(lambda response: response.url.endswith(NOW)):
@@ -176,8 +180,7 @@ def test_a_click_on_the_pill_shows_also_what_is_being_fetched(page: Page, api: A
     watch(page, "victor")
     late = hold_refreshes(page)
     take(api, "job")
-    while not late:
-        page.wait_for_timeout(50)
+    wait_held(page, late)
     page.keyboard.press("p")
     page.get_by_role("button", name=re.compile(r"\+\d+ change")).click()
     for route in late:

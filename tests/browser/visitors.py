@@ -1,10 +1,9 @@
 """Signing in: with the form, or with the cookie of a session where the form is not what is tested."""
 
-from django.test import Client
 from playwright.sync_api import Page
 
 from locks.models import User
-from tests.conftest import PASSWORD
+from tests.conftest import PASSWORD, session_cookie
 
 
 def sign_in(page: Page, name: str, path: str = "/ui/sign-in") -> None:
@@ -19,8 +18,6 @@ def sign_in(page: Page, name: str, path: str = "/ui/sign-in") -> None:
 
 def log_in(page: Page, name: str, path: str) -> None:
     """With the cookie of a session, on a server on the loopback address."""
-    visitor = Client()
-    visitor.force_login(User.objects.get(username=name))
-    cookie = visitor.cookies["sessionid"].value
+    cookie = session_cookie(User.objects.get(username=name))
     page.context.add_cookies([{"name": "sessionid", "value": cookie, "domain": "127.0.0.1", "path": "/"}])
     page.goto(path)

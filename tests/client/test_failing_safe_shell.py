@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.polling import until
+
 RECIPE = """
 trap 'octo lock release "$NAME"; echo "released: $?" >> {log}' EXIT
 octo lock acquire "$NAME" --ttl 30m || exit 0
@@ -39,8 +41,8 @@ def test_the_recipe_of_the_guide_keeps_others_out(scripts, client, name, tmp_pat
     """Release on exit, whatever happens. The second job finds the lock held; its trap must not release the first's."""
     paths = {word: tmp_path / word for word in ("log", "held", "go")}
     first = scripts(RECIPE.format(**paths))
-    while not paths["held"].exists():
-        assert first.poll() is None
+    until(lambda: paths["held"].exists() or first.poll() is not None)
+    assert first.poll() is None
     fencing_token = client.inspect(name).fencing_token
     second = scripts(RECIPE.format(**paths))
     assert second.wait(30) == 0

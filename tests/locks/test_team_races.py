@@ -329,8 +329,8 @@ def test_a_space_with_a_claim_in_progress_is_not_archived(blue, space, alice, wo
         other.execute("SELECT FROM octo_lock WHERE name = 'job' FOR UPDATE")
         claimed = worker.run_blocked(claim, worker_token, "job")
         archiving = person.start(spaces.archive, actor=Actor.of_user(alice), by=alice, space=space, release=False)
-        while not Space.objects.filter(pk=space.pk, archived_at__isnull=False).exists():
-            assert not archiving.done()
+        until(Space.objects.filter(pk=space.pk, archived_at__isnull=False).exists)
+        assert not archiving.done()
         other.rollback()
         assert claimed.result(MAX_WAIT) == "acquired"
         assert isinstance(archiving.exception(MAX_WAIT), spaces.LocksAreHeld)

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from octoadmin.wsgi_bridge.request_body import MAX_BODY
-from tests.servers import running_server
+from tests.servers import Api, running_server
 
 
 class Server:
@@ -22,10 +22,9 @@ class Server:
         return closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30))
 
     def get(self, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        with self.connect() as connection:
-            connection.request("GET", path, headers=headers)
-            reply = connection.getresponse()
-            return reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read()
+        with closing(Api(self.port)) as api:
+            reply = api.call("GET", path, **headers)
+            return reply.status, {k.lower(): v for k, v in reply.headers.items()}, reply.content
 
     def say(self, raw: bytes) -> bytes:
         """What the server answers before it hangs up."""

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 import pytest
 from django.contrib.auth import get_user
-from django.test import Client, RequestFactory
+from django.test import RequestFactory
 
 from locks.browser_sessions import SessionStore
 from locks.dashboard import live
@@ -22,20 +22,19 @@ from locks.events.stream.poller import Poller
 from locks.models import Space, User
 from locks.services import members, spaces
 from locks.services.audit import Actor
+from tests.conftest import session_cookie
 from tests.polling import async_until, until
 
 PATH = "/ui/blue/main/live"
 
 
 def cookie_of(user: User) -> str:
-    client = Client()
-    client.force_login(user)
-    return f"sessionid={client.cookies['sessionid'].value}"
+    return f"sessionid={session_cookie(user)}"
 
 
 def viewer_of(user: User) -> Viewer:
     request = RequestFactory().get(PATH)
-    request.session = SessionStore(cookie_of(user).partition("=")[2])
+    request.session = SessionStore(session_cookie(user))
     request.user = get_user(request)
     return admit(request, team="blue", space="main")
 

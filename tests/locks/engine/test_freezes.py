@@ -20,6 +20,7 @@ from tests.locks.engine.concurrent_session import MAX_WAIT, concurrent_session
 from tests.locks.engine.conftest import Engine
 from tests.locks.engine.test_waiting import WaitingServer
 from tests.locks.engine.time_travel import pass_seconds
+from tests.polling import until
 
 REASON = "database migration"
 
@@ -209,8 +210,7 @@ class TestRaces:
                 claim = worker.run_blocked(engine.acquire, "deploy")
                 freezing = operator.start(freeze, space)
                 # The claim waits for the row, and the freeze, once it is committed, for the claim.
-                while not Freeze.objects.exists():
-                    pass
+                until(Freeze.objects.exists)
                 assert not freezing.done()
             granted = claim.result(MAX_WAIT)
             freezing.result(MAX_WAIT)
