@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _mixed(items: list[pytest.Item], rng: random.Random) -> list[pytest.Item]:
     """In an order that keeps the cores busy, but not overloaded, until the end. Groups, and tests with a timeout of
-    their own, take long: the largest is the first, and they are spread over two thirds of the run. The others are mixed
+    their own, take long: the largest is the first, and they are spread over most of the run. The others are mixed
     beyond their modules, many of which only wait for a clock. In a group, modules stay together: each sets up its
     fixtures once."""
     units: dict[str, list[pytest.Item]] = {}
@@ -64,7 +64,7 @@ def _mixed(items: list[pytest.Item], rng: random.Random) -> list[pytest.Item]:
         (long if any(map(unit[0].get_closest_marker, ("timeout", "xdist_group"))) else short).append(unit)
     long.sort(key=len, reverse=True)
     rng.shuffle(short)
-    placed = [(index / len(long) * 2 / 3, unit) for index, unit in enumerate(long)]
+    placed = [(index / len(long) * 5 / 6, unit) for index, unit in enumerate(long)]
     placed += [(index / len(short), unit) for index, unit in enumerate(short)]
     return [item for _place, unit in sorted(placed, key=itemgetter(0)) for item in unit]
 
