@@ -307,23 +307,26 @@ def test_a_lease_delivered_while_the_client_disconnects_is_returned(
     assert Event.objects.get(owner="waiter", kind="released").reason == "the waiting client had disconnected"
 
 
-def test_a_lease_delivered_to_a_client_that_has_just_disconnected_is_returned(request_for, hold_lock, queued_owners):
+def disconnect_when_handed(request: requests.Acquire, hand_over: Callable[[], None]) -> None:
     """The event loop reads the handover first, and then that the client has disconnected."""
-    release_lock = hold_lock()
 
     async def scenario(queue: WaitQueue) -> None:
         disconnected = connected()
-        acquiring = asyncio.create_task(queue.acquire(request_for(), wait_seconds=30, disconnected=disconnected))
+        acquiring = asyncio.create_task(queue.acquire(request, wait_seconds=30, disconnected=disconnected))
         await async_until(lambda: len(queue) == 1)
         await asyncio.sleep(0.05)
         (waiter,) = queue._waiters.values()
         call_soon = asyncio.get_running_loop().call_soon
         waiter.handover.add_done_callback(lambda _: call_soon(disconnected.set_result, None))
-        await asyncio.to_thread(in_thread(release_lock))
+        await asyncio.to_thread(in_thread(hand_over))
         with pytest.raises(ClientDisconnected):
             await acquiring
 
     with_queue(scenario)
+
+
+def test_a_lease_delivered_to_a_client_that_has_just_disconnected_is_returned(request_for, hold_lock):
+    disconnect_when_handed(request_for(), hold_lock())
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
@@ -341,25 +344,13 @@ def test_a_lease_that_a_retry_was_given_before_it_was_claimed_stays_with_the_ret
             release_lock()
             retries.extend(run(acquire([attempt()])))
 
-    async def scenario(queue: WaitQueue) -> None:
-        disconnected = connected()
-        acquiring = asyncio.create_task(queue.acquire(attempt(), wait_seconds=30, disconnected=disconnected))
-        await async_until(lambda: len(queue) == 1)
-        await asyncio.sleep(0.05)
-        (waiter,) = queue._waiters.values()
-        call_soon = asyncio.get_running_loop().call_soon
-        waiter.handover.add_done_callback(lambda _: call_soon(disconnected.set_result, None))
-        await asyncio.to_thread(in_thread(hand_over_and_retry))
-        with pytest.raises(ClientDisconnected):
-            await acquiring
-
-    with_queue(scenario)
+    disconnect_when_handed(attempt(), hand_over_and_retry)
     (retry,) = retries
     assert retry.verdict == "recognised"
     assert Lock.objects.get().lease_id == retry.lease_id
 
 
-def test_a_lease_is_returned_also_if_the_clock_was_set_back_before_it_was_claimed(digest, hold_lock):
+def test_a_lease_is_returned_also_if_the_clock_was_set_back_before_it_was_claimed(request_for, hold_lock):
     release_lock = hold_lock()
 
     def hand_over_in_ten_seconds() -> None:
@@ -368,19 +359,7 @@ def test_a_lease_is_returned_also_if_the_clock_was_set_back_before_it_was_claime
             later = Now() + timedelta(seconds=10)
             Lock.objects.update(acquired_at=later, renewed_at=later, expires_at=later + timedelta(seconds=1))
 
-    async def scenario(queue: WaitQueue) -> None:
-        disconnected = connected()
-        request = requests.Acquire(digest=digest, name="deploy", owner="waiter", ttl_seconds=60)
-        acquiring = asyncio.create_task(queue.acquire(request, wait_seconds=30, disconnected=disconnected))
-        await async_until(lambda: len(queue) == 1)
-        (waiter,) = queue._waiters.values()
-        call_soon = asyncio.get_running_loop().call_soon
-        waiter.handover.add_done_callback(lambda _: call_soon(disconnected.set_result, None))
-        await asyncio.to_thread(in_thread(hand_over_in_ten_seconds))
-        with pytest.raises(ClientDisconnected):
-            await acquiring
-
-    with_queue(scenario)
+    disconnect_when_handed(request_for(), hand_over_in_ten_seconds)
     assert not Lock.objects.filter(lease_id__isnull=False).exists()
 
 
